@@ -134,9 +134,10 @@ public:
     /// A copy of what a view shows, byte for byte, readable or not.
     explicit table(table_view from) : bytes_(from.raw().begin(), from.raw().end()) {}
 
-    /// Adds the field, or replaces it where it stands. bool is `t`; integers keep their width (an
-    /// int is `I`); text is `S`, byte_view `x`; float, double, timestamp, decimal, void_t, table,
-    /// array and their views. A name has at most 255 bytes (asserted; a longer one is not added).
+    /// Adds the field, behind all that can be read, or replaces it where it stands. bool is `t`;
+    /// integers keep their width (an int is `I`); text is `S`, byte_view `x`; float, double,
+    /// timestamp, decimal, void_t, table, array and their views. A name has at most 255 bytes
+    /// (asserted; a longer one is not added).
     template <detail::field_settable V>
     table& set(std::string_view name, const V& value)
     {
@@ -186,7 +187,9 @@ public:
     template <detail::field_settable V>
     array& add(const V& value)
     {
-        detail::put(bytes_, value);
+        std::vector<std::byte> encoded; // not straight into bytes_: value may be a view of them
+        detail::put(encoded, value);
+        bytes_.insert(bytes_.end(), encoded.begin(), encoded.end());
         return *this;
     }
     template <std::size_t N>
