@@ -1,0 +1,134 @@
+#include <acquit/amqp/confirms.h>
+
+#include <cstring>
+#include <utility>
+
+namespace acquit::amqp {
+
+namespace {
+
+// Not a cryptographic hash: both sides of the comparison are our own publishes.
+class mixer {
+public:
+    void bytes(const void* data, std::size_t size) noexcept
+    {
+        const auto* at = static_cast<const unsigned char*>(data);
+        word(size);
+        for (; size >= 8; size -= 8, at += 8) {
+            std::uint64_t w;
+            std::memcpy(&w, at, 8);
+            word(w);
+        }
+        if (size != 0) {
+            std::uint64_t w = 0;
+            std::memcpy(&w, at, size);
+            word(w);
+        }
+    }
+
+    [[nodiscard]] std::uint64_t finish() const noexcept
+    {
+        const std::uint64_t h = state_ ^ (state_ >> 29);
+        return h == 0 ? 1 : h; // 0 means "not mandatory"
+    }
+
+private:
+    void word(std::uint64_t w) noexcept
+    {
+        state_ = (state_ ^ w) * 0x9E3779B97F4A7C15U;
+        state_ ^= state_ >> 32;
+    }
+
+    std::uint64_t state_ = 0x6A09E667F3BCC909U;
+};
+
+} // namespace
+
+std::uint64_t message_identity(std::string_view exchange, std::string_view routing_key,
+                               std::span<const std::byte> properties,
+                               std::span<const std::byte> body) noexcept
+{
+    mixer m;
+    m.bytes(exchange.data(), exchange.size());
+    m.bytes(routing_key.data(), routing_key.size());
+    m.bytes(properties.data(), properties.size());
+    m.bytes(body.data(), body.size());
+    return m.finish();
+}
+
+std::uint64_t confirm_tracker::add(confirm_listener* listener, std::uint64_t identity)
+{
+    entries_.push_back({.listener = listener,
+                        .identity = identity,
+                        .return_code = 0,
+                        .open = true,
+                        .returned = false});
+    ++outstanding_;
+    return base_ + entries_.size() - 1;
+}
+
+void confirm_tracker::forget(std::uint64_t tag) noexcept
+{
+    if (tag >= base_ && tag - base_ < entries_.size()) entries_[tag - base_].listener = nullptr;
+}
+
+bool confirm_tracker::confirm(std::uint64_t tag, bool multiple, bool acked)
+{
+    // Tag 0 with multiple means everything outstanding (AMQP 0-9-1 basic.ack.delivery-tag).
+    if (tag == 0 && multiple) tag = base_ + entries_.size() - 1;
+    if (tag < base_ || tag - base_ >= entries_.size()) return false;
+
+    const std::size_t last = tag - base_;
+    if (!multiple && !entries_[last].open) return false;
+    for (std::size_t i = multiple ? 0 : last; i <= last; ++i) {
+        entry& e = entries_[i];
+        if (!e.open) continue;
+        finish(e, e.returned ? publish_result::returned
+                  : acked    ? publish_result::confirmed
+                             : publish_result::nacked);
+    }
+    drop_finished();
+    return true;
+}
+
+bool confirm_tracker::returned(std::uint64_t identity, std::uint16_t code)
+{
+    for (entry& e : entries_) {
+        if (!e.open || e.returned || e.identity != identity) continue;
+        e.returned = true;
+        e.return_code = code;
+        return true;
+    }
+    return false;
+}
+
+void confirm_tracker::fail_all() noexcept
+{
+    for (entry& e : entries_) {
+        if (e.open) finish(e, publish_result::lost);
+    }
+    drop_finished();
+}
+
+std::uint64_t confirm_tracker::take_failures() noexcept { return std::exchange(failures_, 0); }
+
+void confirm_tracker::finish(entry& e, publish_result result) noexcept
+{
+    e.open = false;
+    --outstanding_;
+    if (auto* listener = std::exchange(e.listener, nullptr)) {
+        listener->on_confirm(result, e.return_code);
+    } else if (result != publish_result::confirmed) {
+        ++failures_;
+    }
+}
+
+void confirm_tracker::drop_finished() noexcept
+{
+    while (!entries_.empty() && !entries_.front().open) {
+        entries_.pop_front();
+        ++base_;
+    }
+}
+
+} // namespace acquit::amqp

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <acquit/amqp/wire/constants.h>
+#include <acquit/runtime/error.h>
+
+#include <cstdint>
+#include <string>
+
+namespace acquit::amqp {
+
+/// The connection is gone, could not be made, or was refused. With a reply code the broker said why
+/// (`connection.close`); without one (`code() == 0`) the transport ended.
+class connection_error : public runtime::error {
+public:
+    explicit connection_error(const std::string& what);
+    connection_error(std::uint16_t code, std::string text, const std::string& where);
+
+    /// AMQP 0-9-1 reply code, e.g. 320 connection-forced, 403 access-refused, 530 not-allowed; 0 if none.
+    [[nodiscard]] std::uint16_t code() const noexcept { return code_; }
+    /// The broker's own words; empty if it said nothing.
+    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+private:
+    std::uint16_t code_ = 0;
+    std::string text_;
+};
+
+/// The broker closed the channel. Every operation that was pending on it ends with this error, and
+/// so does every later one. The connection and its other channels live on.
+class channel_error : public runtime::error {
+public:
+    channel_error(std::uint16_t channel, std::uint16_t code, std::string text, std::uint16_t class_id,
+                  std::uint16_t method_id);
+
+    [[nodiscard]] std::uint16_t code() const noexcept { return code_; }
+    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+    /// The method that the broker objects to; 0.0 where it names none (a consumer timeout, say).
+    [[nodiscard]] std::uint16_t class_id() const noexcept { return class_id_; }
+    [[nodiscard]] std::uint16_t method_id() const noexcept { return method_id_; }
+
+private:
+    std::uint16_t code_;
+    std::string text_;
+    std::uint16_t class_id_;
+    std::uint16_t method_id_;
+};
+
+/// A publish that the broker did not take.
+class publish_error : public runtime::error {
+public:
+    enum class reason : std::uint8_t {
+        returned, ///< mandatory, and no queue would have it (`basic.return`)
+        nacked,   ///< the broker could not take responsibility (`basic.nack`; a full queue, say)
+    };
+
+    publish_error(reason why, std::uint16_t code, std::string text, const std::string& where);
+
+    [[nodiscard]] reason why() const noexcept { return why_; }
+    /// 312 no-route for a returned message; 0 for a nack.
+    [[nodiscard]] std::uint16_t code() const noexcept { return code_; }
+    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+private:
+    reason why_;
+    std::uint16_t code_;
+    std::string text_;
+};
+
+} // namespace acquit::amqp

@@ -1,0 +1,140 @@
+#include <acquit/amqp/channel.h>
+
+#include <acquit/runtime/loop.h>
+#include <acquit/runtime/waiter.h>
+
+#include <fmt/format.h>
+
+#include <coroutine>
+
+namespace acquit::amqp {
+
+namespace {
+
+/// Waits for what becomes of one publish. In the frame of `publish_confirmed`.
+class confirm_wait final : public runtime::waiter, public confirm_listener {
+public:
+    explicit confirm_wait(confirm_tracker& tracker) noexcept : tracker_(tracker) {}
+    ~confirm_wait()
+    {
+        if (result_ == publish_result::pending) tracker_.forget(tag);
+    }
+
+    std::uint64_t tag = 0;
+
+    [[nodiscard]] std::uint16_t return_code() const noexcept { return code_; }
+    [[nodiscard]] bool await_ready() const noexcept { return result_ != publish_result::pending; }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
+    {
+        return suspend(handle);
+    }
+    publish_result await_resume()
+    {
+        if (result_ == publish_result::pending) throw_if_cancelled();
+        return result_;
+    }
+
+private:
+    void on_confirm(publish_result result, std::uint16_t return_code) noexcept override
+    {
+        result_ = result;
+        code_ = return_code;
+        if (waiting()) runtime::loop::current().make_ready(*this);
+    }
+    void on_cancel() noexcept override
+    {
+        mark_cancelled();
+        runtime::loop::current().make_ready(*this);
+    }
+
+    confirm_tracker& tracker_;
+    publish_result result_ = publish_result::pending;
+    std::uint16_t code_ = 0;
+};
+
+std::string destination(const outgoing& message)
+{
+    return message.exchange.empty()
+               ? fmt::format("queue \"{}\"", message.routing_key)
+               : fmt::format("exchange \"{}\", key \"{}\"", message.exchange, message.routing_key);
+}
+
+} // namespace
+
+std::uint64_t channel::identity_of(const outgoing& message)
+{
+    if (!message.mandatory || !confirming_) return 0;
+    // By the bytes in which the broker would return it.
+    scratch_.resize(wire::header_frame_size(message.properties));
+    const auto size = wire::encode_header_frame(scratch_, number_, message.body.size(), message.properties);
+    constexpr std::size_t before_properties = 7 + 12; // frame head; class, weight, body size
+    if (size < before_properties + 1) return 0;
+    return message_identity(message.exchange, message.routing_key,
+                            std::span(scratch_).subspan(before_properties, size - before_properties - 1),
+                            message.body);
+}
+
+void channel::write_message(const outgoing& message)
+{
+    require_open();
+    const wire::basic::publish method{.exchange = message.exchange,
+                                      .routing_key = message.routing_key,
+                                      .mandatory = message.mandatory};
+    const auto status =
+        owner_.session().send_content(number_, method, message.properties, message.body);
+    if (status == send_status::too_large)
+        throw channel_error(number_, 311,
+                            fmt::format("message to {}: its properties do not fit one frame of {} bytes",
+                                        destination(message),
+                                        owner_.session().tuned().frame_size_max),
+                            method.class_id, method.method_id);
+    if (status != send_status::sent)
+        throw channel_error(number_, 502,
+                            fmt::format("message to {} not sent: {}", destination(message), name(status)),
+                            method.class_id, method.method_id);
+    owner_.output_written();
+}
+
+runtime::task<> channel::publish(outgoing message)
+{
+    if (owner_.output().pending() >= owner_.options().output_bound) co_await owner_.output_room();
+    write_message(message);
+    if (confirming_) confirms_.add(nullptr, identity_of(message));
+}
+
+runtime::task<> channel::confirm_select()
+{
+    (void)co_await call(wire::confirm::select{}, wire::id_of<wire::confirm::select_ok>);
+    confirming_ = true;
+}
+
+runtime::task<> channel::publish_confirmed(outgoing message)
+{
+    if (!confirming_) co_await confirm_select();
+    if (owner_.output().pending() >= owner_.options().output_bound) co_await owner_.output_room();
+    write_message(message);
+    confirm_wait answer(confirms_);
+    answer.tag = confirms_.add(&answer, identity_of(message));
+    switch (co_await answer) {
+    case publish_result::returned:
+        throw publish_error(publish_error::reason::returned, answer.return_code(),
+                            answer.return_code() == 312 ? "NO_ROUTE" : "returned", destination(message));
+    case publish_result::nacked:
+        throw publish_error(publish_error::reason::nacked, 0, {}, destination(message));
+    case publish_result::lost:
+        std::rethrow_exception(failure_);
+    case publish_result::confirmed:
+    case publish_result::pending:
+        co_return;
+    }
+}
+
+runtime::task<std::uint64_t> channel::wait_for_confirms()
+{
+    while (confirms_.outstanding() != 0) co_await confirm_progress_.wait();
+    if (failure_) std::rethrow_exception(failure_);
+    co_return confirms_.take_failures();
+}
+
+} // namespace acquit::amqp
