@@ -26,7 +26,8 @@ def programs(folder):
         command = test["cmd"]
         if "--" in command:  # tests/broker/with VERSION -- program
             command = command[command.index("--") + 1:]
-        yield test["name"], command[0] if test["protocol"] == "gtest" else None
+        program = os.path.abspath(os.path.join(folder, command[0]))
+        yield test["name"], program if test["protocol"] == "gtest" else None
 
 
 def tests_of(program, pattern="*"):

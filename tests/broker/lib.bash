@@ -6,7 +6,7 @@ shopt -s inherit_errexit
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$here/../.." && pwd)
 brokers=$checkout/build/brokers # git-ignored; roots and running nodes live here
-versions='3.10 4.0 4.3'
+versions='3.10 4.0 4.3 system'
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -23,6 +23,7 @@ suite_of() {
     3.10) echo bookworm ;;
     4.0) echo trixie ;;
     4.3) echo sid ;;
+    system) ;;
     *) die "no recipe for RabbitMQ $1; known: $versions" ;;
     esac
 }
@@ -36,10 +37,15 @@ version_in() {
     return 1
 }
 
-# Prints the root to run a version from: the system's own package where it is of that version, else an unpacked Debian
-# release below build/brokers, made when first asked for.
+# Prints the root to run a version from: the system's own package where it is of that version (or `system`, whatever
+# that is), else an unpacked Debian release below build/brokers, made when first asked for.
 root_of() {
     local version=$1 suite root found
+    if [ "$version" = system ]; then
+        version_in '' >/dev/null || die "no RabbitMQ is installed on this machine (package rabbitmq-server)"
+        echo /
+        return
+    fi
     suite=$(suite_of "$version")
     if found=$(version_in '') && [[ $found == "$version".* ]]; then
         echo /
