@@ -1,0 +1,125 @@
+#pragma once
+
+#include <acquit/runtime/clock.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+
+struct io_uring;
+struct io_uring_sqe;
+struct iovec;
+
+namespace acquit::runtime {
+
+/// Who is told about the end of an operation: a plain function and what to hand it. Called while
+/// completions are reaped: it may store the result, make waiters ready and prepare operations, and
+/// must not run code of the user. `result` is what the system call returns, or -errno.
+struct completion_target {
+    void (*call)(void* object, std::int32_t result, std::uint32_t flags) noexcept = nullptr;
+    void* object = nullptr;
+};
+
+/// Names one operation in flight; false when it names none. An old token is harmless: it carries
+/// the generation of its slot, and nothing that is done with it reaches the next user of the slot.
+class ring_token {
+public:
+    ring_token() noexcept = default;
+    [[nodiscard]] explicit operator bool() const noexcept { return value_ != 0; }
+
+private:
+    friend class ring;
+    explicit ring_token(std::uint64_t value) noexcept : value_(value) {}
+    std::uint64_t value_ = 0;
+};
+
+struct ring_options {
+    /// Submission entries, 1 to 32768; rounded up to a power of two by the kernel. More operations
+    /// than this may be in flight: a full queue is submitted first.
+    unsigned entries = 256;
+    /// Kernel 6.1: completions are worked off in our own enter only. Off in tests of the path that
+    /// older kernels take; `ACQUIT_RING_DEFER_TASKRUN=0` in the environment has the same effect.
+    bool defer_taskrun = true;
+};
+
+struct ring_statistics {
+    std::uint64_t enters = 0;      ///< io_uring_enter calls
+    std::uint64_t submitted = 0;   ///< operations handed to the kernel
+    std::uint64_t completions = 0; ///< completions reaped, those of cancels included
+    std::uint64_t late = 0;        ///< completions whose operation was abandoned
+};
+
+/// The kernel's side of a loop: prepares operations, submits them, turns completions into calls.
+/// The only file that knows liburing. Knows neither coroutines nor cancellation (stream.h,
+/// io_op.h).
+///
+/// Preparing never fails: where the submission queue is full it is submitted first. What an
+/// operation points to must live until its target was called.
+class ring {
+public:
+    /// Throws io_error and says what to change: kernel too old (ENOSYS), sysctl
+    /// kernel.io_uring_disabled or a container's seccomp profile (EPERM), memory lock limit
+    /// (ENOMEM).
+    explicit ring(const ring_options& options = {});
+    ~ring();
+    ring(const ring&) = delete;
+    ring& operator=(const ring&) = delete;
+
+    ring_token recv(int fd, std::span<std::byte> into, completion_target target) noexcept;
+    ring_token send(int fd, std::span<const std::byte> bytes, completion_target target) noexcept;
+    ring_token sendmsg(int fd, const msghdr* message, completion_target target) noexcept;
+    ring_token read(int fd, std::span<std::byte> into, completion_target target) noexcept;
+    ring_token connect(int fd, const sockaddr* address, socklen_t size,
+                       completion_target target) noexcept;
+    ring_token accept(int fd, completion_target target) noexcept;
+    /// `events` as of poll(2); the result is the mask that came.
+    ring_token poll(int fd, unsigned events, completion_target target) noexcept;
+
+    /// Asks the kernel to end the operation; its target is still called, once, with -ECANCELED or
+    /// with the result it had by then.
+    void cancel(ring_token token) noexcept;
+    /// The target is not called any more. The kernel may still use what the operation points to.
+    void abandon(ring_token token) noexcept;
+
+    /// Hands prepared operations over without waiting.
+    void submit() noexcept;
+    /// One system call: submits, then waits for a completion or until `limit` is over. No limit:
+    /// waits as long as it takes; a limit of zero never sleeps.
+    void submit_and_wait(std::optional<duration> limit) noexcept;
+    /// Calls the targets of all completions that are there, at most one queue full. Returns how
+    /// many.
+    unsigned reap() noexcept;
+
+    [[nodiscard]] bool has_prepared() const noexcept;
+    [[nodiscard]] bool has_completions() const noexcept;
+    [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_; }
+    [[nodiscard]] int fd() const noexcept;
+    [[nodiscard]] bool defers_taskrun() const noexcept { return defers_taskrun_; }
+    [[nodiscard]] const ring_statistics& statistics() const noexcept { return statistics_; }
+
+private:
+    struct slot {
+        completion_target target;
+        std::uint32_t generation = 1;
+        std::uint32_t next_free = 0;
+    };
+    io_uring_sqe* take_entry() noexcept;
+    std::uint64_t take_slot(completion_target target) noexcept;
+    ring_token finish(io_uring_sqe* entry, completion_target target) noexcept;
+    [[nodiscard]] slot* find(std::uint64_t user_data) noexcept;
+    void free_slot(std::uint32_t index) noexcept;
+
+    std::unique_ptr<io_uring> ring_;
+    std::vector<slot> slots_;
+    std::uint32_t first_free_;
+    std::size_t in_flight_ = 0;
+    bool defers_taskrun_ = false;
+    ring_statistics statistics_;
+};
+
+} // namespace acquit::runtime
