@@ -1,5 +1,6 @@
 #include <acquit/amqp/channel.h>
 
+#include <acquit/amqp/detail/channel_call.h>
 #include <acquit/amqp/detail/reply_slot.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/timeout.h>
@@ -80,18 +81,6 @@ void channel::require_open() const
     if (phase_ == phase::open) return;
     if (failure_) std::rethrow_exception(failure_);
     throw channel_error(number_, 504, phase_ == phase::idle ? "not opened yet" : "closed", 0, 0);
-}
-
-template <class Request>
-runtime::task<std::vector<std::byte>> channel::call(Request request, wire::method_id expected)
-{
-    require_open();
-    const auto status = owner_.session().send(number_, request);
-    if (status != send_status::sent)
-        throw channel_error(number_, 502, fmt::format("{} not sent: {}", Request::name, name(status)),
-                            Request::class_id, Request::method_id);
-    owner_.output_written();
-    co_return co_await answer_of(expected, Request::name);
 }
 
 runtime::task<std::vector<std::byte>> channel::answer_of(wire::method_id expected, const char* verb)
@@ -288,8 +277,8 @@ void channel::on_content(const content_event& content, const runtime::segment_re
         answer(wire::id_of<wire::basic::get_ok>, {});
         return;
     case content_kind::return_:
-        confirms_.returned(message_identity(content.exchange, content.routing_key,
-                                            content.properties, content.body),
+        confirms_.returned(identify(content.exchange, content.routing_key, content.properties,
+                                    content.body),
                            content.return_code);
         if (on_return) on_return(copy_of(content));
         return;

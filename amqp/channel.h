@@ -143,7 +143,7 @@ private:
     void tell(const Method& method);
     void require_open() const;
     void write_message(const outgoing& message);
-    [[nodiscard]] std::uint64_t identity_of(const outgoing& message);
+    [[nodiscard]] message_identity identity_of(const outgoing& message);
 
     // Called by the connection.
     void on_method(const method_event& method);

@@ -44,19 +44,20 @@ private:
 
 } // namespace
 
-std::uint64_t message_identity(std::string_view exchange, std::string_view routing_key,
-                               std::span<const std::byte> properties,
-                               std::span<const std::byte> body) noexcept
+message_identity identify(std::string_view exchange, std::string_view routing_key,
+                          std::span<const std::byte> properties,
+                          std::span<const std::byte> body) noexcept
 {
-    mixer m;
-    m.bytes(exchange.data(), exchange.size());
-    m.bytes(routing_key.data(), routing_key.size());
-    m.bytes(properties.data(), properties.size());
-    m.bytes(body.data(), body.size());
-    return m.finish();
+    mixer destination;
+    destination.bytes(exchange.data(), exchange.size());
+    destination.bytes(routing_key.data(), routing_key.size());
+    mixer content;
+    content.bytes(properties.data(), properties.size());
+    content.bytes(body.data(), body.size());
+    return {.destination = destination.finish(), .content = content.finish()};
 }
 
-std::uint64_t confirm_tracker::add(confirm_listener* listener, std::uint64_t identity)
+std::uint64_t confirm_tracker::add(confirm_listener* listener, message_identity identity)
 {
     entries_.push_back({.listener = listener,
                         .identity = identity,
@@ -91,15 +92,21 @@ bool confirm_tracker::confirm(std::uint64_t tag, bool multiple, bool acked)
     return true;
 }
 
-bool confirm_tracker::returned(std::uint64_t identity, std::uint16_t code)
+bool confirm_tracker::returned(message_identity identity, std::uint16_t code)
 {
+    entry* found = nullptr;
     for (entry& e : entries_) {
-        if (!e.open || e.returned || e.identity != identity) continue;
-        e.returned = true;
-        e.return_code = code;
-        return true;
+        if (!e.open || e.returned || e.identity.destination != identity.destination) continue;
+        if (e.identity.content == identity.content) {
+            found = &e;
+            break;
+        }
+        if (found == nullptr) found = &e;
     }
-    return false;
+    if (found == nullptr) return false;
+    found->returned = true;
+    found->return_code = code;
+    return true;
 }
 
 void confirm_tracker::fail_all() noexcept

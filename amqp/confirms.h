@@ -11,7 +11,7 @@
 /// The broker numbers publishes from 1 per channel, and answers out of order, singly or for all up
 /// to a tag (`multiple`). A returned message carries no number: `basic.return` comes before the
 /// confirm of its publish, but not always right before it. We match it by what it is: exchange,
-/// routing key, and a hash over properties and body. Of two publishes that are equal in all of that
+/// routing key, and hashes over properties and body. Of two publishes that are equal in all of that
 /// it does not matter which one is told that it was returned, since nobody could tell them apart.
 ///
 /// RabbitMQ: a mandatory message without a route is returned, then confirmed with an ack.
@@ -30,17 +30,23 @@ protected:
     ~confirm_listener() = default;
 };
 
-/// Identity of a message as the broker would send it back.
-[[nodiscard]] std::uint64_t message_identity(std::string_view exchange,
+/// What a mandatory message is known by when it comes back.
+struct message_identity {
+    std::uint64_t destination = 0; ///< exchange and routing key; 0: the message is not mandatory
+    std::uint64_t content = 0;     ///< properties and body
+    friend bool operator==(const message_identity&, const message_identity&) = default;
+};
+
+[[nodiscard]] message_identity identify(std::string_view exchange,
                                              std::string_view routing_key,
                                              std::span<const std::byte> properties,
                                              std::span<const std::byte> body) noexcept;
 
 class confirm_tracker {
 public:
-    /// Counts a publish. `listener` may be null: the message is then only counted. `identity` is 0
-    /// for a message that is not mandatory. Returns the tag of the publish.
-    std::uint64_t add(confirm_listener* listener, std::uint64_t identity);
+    /// Counts a publish. `listener` may be null: the message is then only counted. `identity` is
+    /// empty for a message that is not mandatory. Returns the tag of the publish.
+    std::uint64_t add(confirm_listener* listener, message_identity identity);
 
     /// The listener of `tag` will not be there to hear the answer.
     void forget(std::uint64_t tag) noexcept;
@@ -48,8 +54,9 @@ public:
     /// basic.ack or basic.nack. False for a tag that is not outstanding (nothing was changed).
     bool confirm(std::uint64_t tag, bool multiple, bool acked);
 
-    /// basic.return. False if no outstanding mandatory publish is this message.
-    bool returned(std::uint64_t identity, std::uint16_t code);
+    /// basic.return: marks the oldest outstanding publish that is this message or, should the broker
+    /// have encoded the properties anew, the oldest one with this destination. False if there is none.
+    bool returned(message_identity identity, std::uint16_t code);
 
     /// The channel is gone: every outstanding listener hears `lost`.
     void fail_all() noexcept;
@@ -61,7 +68,7 @@ public:
 private:
     struct entry {
         confirm_listener* listener;
-        std::uint64_t identity;
+        message_identity identity;
         std::uint16_t return_code;
         bool open;
         bool returned;

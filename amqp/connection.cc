@@ -3,6 +3,7 @@
 #include <acquit/amqp/channel.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
+#include <acquit/runtime/socket.h>
 #include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
 
@@ -26,6 +27,8 @@ std::uint64_t nanoseconds_of(runtime::time_point t) noexcept
 }
 
 std::uint64_t now_ns() noexcept { return nanoseconds_of(runtime::loop::current().now()); }
+
+runtime::task<> until_set(runtime::event& awaited) { co_await awaited.wait(); }
 
 } // namespace
 
@@ -303,7 +306,7 @@ runtime::task<> connection::close(std::uint16_t code, std::string text)
     }
     bool late = false;
     try {
-        co_await runtime::with_timeout(options_.operation_timeout, over_.wait());
+        co_await runtime::with_timeout(options_.operation_timeout, until_set(over_));
     } catch (const runtime::timed_out&) {
         late = true;
     }
@@ -322,7 +325,7 @@ runtime::task<> connection::say_goodbye()
     writer_stopped_ = true;
     wake_writer();
     try {
-        co_await runtime::with_timeout(goodbye_limit, writer_done_.wait());
+        co_await runtime::with_timeout(goodbye_limit, until_set(writer_done_));
         stream_->shutdown_write();
         co_await runtime::with_timeout(goodbye_limit, read_to_end());
     } catch (const runtime::io_error&) {

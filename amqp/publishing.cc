@@ -1,5 +1,7 @@
 #include <acquit/amqp/channel.h>
 
+#include <acquit/amqp/detail/channel_call.h>
+
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/waiter.h>
 
@@ -62,17 +64,18 @@ std::string destination(const outgoing& message)
 
 } // namespace
 
-std::uint64_t channel::identity_of(const outgoing& message)
+message_identity channel::identity_of(const outgoing& message)
 {
-    if (!message.mandatory || !confirming_) return 0;
+    if (!message.mandatory || !confirming_) return {};
     // By the bytes in which the broker would return it.
     scratch_.resize(wire::header_frame_size(message.properties));
-    const auto size = wire::encode_header_frame(scratch_, number_, message.body.size(), message.properties);
+    const auto size =
+        wire::encode_header_frame(scratch_, number_, message.body.size(), message.properties);
     constexpr std::size_t before_properties = 7 + 12; // frame head; class, weight, body size
-    if (size < before_properties + 1) return 0;
-    return message_identity(message.exchange, message.routing_key,
-                            std::span(scratch_).subspan(before_properties, size - before_properties - 1),
-                            message.body);
+    std::span<const std::byte> properties;
+    if (size > before_properties)
+        properties = std::span(scratch_).subspan(before_properties, size - before_properties - 1);
+    return identify(message.exchange, message.routing_key, properties, message.body);
 }
 
 void channel::write_message(const outgoing& message)
