@@ -119,37 +119,32 @@ private:
         std::uint64_t tag;
         std::uint8_t state;
     };
-    class frames;
-    struct run;
+    struct low_run;
+    class frame_writer;
 
     [[nodiscard]] bool append(std::uint64_t tag, std::uint8_t state);
     void make_room();
-    void move_low_half_to_stragglers();
     void grow();
-    settled settle_below_ring(std::uint64_t tag, std::uint8_t state) noexcept;
+    void move_low_half_to_stragglers();
+    settled settle_straggler(std::uint64_t tag, std::uint8_t state) noexcept;
 
-    [[nodiscard]] std::uint8_t& state_of(std::uint64_t tag) noexcept { return ring_[tag & mask_]; }
-    [[nodiscard]] std::uint8_t state_of(std::uint64_t tag) const noexcept
-    {
-        return ring_[tag & mask_];
-    }
-    [[nodiscard]] std::uint64_t find(std::uint64_t from, std::uint64_t to,
-                                     std::uint64_t states) const noexcept;
-    [[nodiscard]] run low_run() const noexcept;
-    void flush_low_run(frames& out) noexcept;
-    bool reject_between(frames& out, std::uint64_t after, std::uint64_t until) noexcept;
-    bool settle_singly(frames& out, std::uint64_t from, std::uint64_t to) noexcept;
+    [[nodiscard]] low_run find_low_run() const noexcept;
+    bool write_low_run(frame_writer& out) noexcept;
+    bool write_singles(frame_writer& out, std::uint64_t until, std::uint8_t states) noexcept;
     void forget_gone() noexcept;
+
+    [[nodiscard]] std::uint64_t find(std::uint64_t from, std::uint64_t to,
+                                     std::uint8_t states) const noexcept;
+    [[nodiscard]] std::uint8_t& state_of(std::uint64_t tag) noexcept { return ring_[tag & mask_]; }
 
     std::unique_ptr<std::uint8_t[]> ring_;
     std::uint64_t mask_;
-    std::uint64_t base_ = 1;      // every tag below is gone or a straggler
-    std::uint64_t next_ = 1;      // every tag from here on is unknown; next_ - base_ <= capacity
-    std::uint64_t dirty_low_ = 0; // no decided, unwritten tag of the ring is below
-    std::uint64_t unsettled_ = 0; // open, in the ring and among the stragglers
-    std::uint64_t unflushed_ = 0; // acked, rejected or requeued, likewise
-    std::vector<straggler>
-        stragglers_; // ascending, all below base_, none gone after a complete flush
+    std::uint64_t base_ = 1;      // every tag below is gone, skipped or a straggler
+    std::uint64_t next_ = 1;      // every tag from here on is unknown; next_ - base_ <= capacity()
+    std::uint64_t unsettled_ = 0; // open ones, in the ring and among the stragglers
+    std::uint64_t unflushed_ = 0; // acked, rejected and requeued ones, likewise
+    std::uint64_t dirty_low_ = ~std::uint64_t{0}; // no decided tag of the ring is below
+    std::vector<straggler> stragglers_;           // ascending, below base_, outstanding each
     std::uint32_t epoch_ = 1;
 };
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <acquit/amqp/channel.h>
+
+#include <fmt/format.h>
+
+namespace acquit::amqp {
+
+template <class Request>
+runtime::task<std::vector<std::byte>> channel::call(Request request, wire::method_id expected)
+{
+    require_open();
+    const auto status = owner_.session().send(number_, request);
+    if (status != send_status::sent)
+        throw channel_error(number_, 502, fmt::format("{} not sent: {}", Request::name, name(status)),
+                            Request::class_id, Request::method_id);
+    owner_.output_written();
+    co_return co_await answer_of(expected, Request::name);
+}
+
+} // namespace acquit::amqp
