@@ -8,6 +8,7 @@
 #pragma once
 
 #include <acquit/amqp/wire/table.h>
+#include <acquit/settle/queue_description.h>
 
 #include <string>
 #include <string_view>
@@ -60,7 +61,8 @@ public:
     exchange& argument(std::string_view argument, const Value& value)
     {
         amqp::wire::table one;
-        one.set(argument, value);
+        if (argument.size() <= argument_name_max)
+            one.set(argument, value);
         merge_argument(argument, one);
         return *this;
     }

@@ -24,15 +24,6 @@
 
 namespace acquit::settle {
 
-// What happens to a message that would make the queue too long (RabbitMQ: x-overflow).
-enum class overflow_policy : std::uint8_t {
-    drop_head,      // the oldest leaves, dead-lettered where the queue has a dead-letter exchange
-    reject_publish, // the new one is refused; its publisher gets a nack
-    reject_publish_dlx, // refused and dead-lettered; classic queues only
-};
-
-[[nodiscard]] std::string_view name(overflow_policy policy) noexcept;
-
 namespace detail {
 
 // The steps' bodies, once for all types of queue.

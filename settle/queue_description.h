@@ -7,6 +7,7 @@
 
 #include <acquit/amqp/wire/table.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,15 @@ enum class queue_kind : std::uint8_t {
 
 [[nodiscard]] std::string_view name(queue_kind kind) noexcept;
 
+// What happens to a message that would make the queue too long (RabbitMQ: x-overflow).
+enum class overflow_policy : std::uint8_t {
+    drop_head,      // the oldest leaves, dead-lettered where the queue has a dead-letter exchange
+    reject_publish, // the new one is refused; its publisher gets a nack
+    reject_publish_dlx, // refused and dead-lettered; classic queues only
+};
+
+[[nodiscard]] std::string_view name(overflow_policy policy) noexcept;
+
 struct binding {
     std::string exchange;
     std::string key;
@@ -33,6 +43,9 @@ struct binding {
 inline constexpr std::uint16_t default_prefetch = 256;
 // RabbitMQ: a consumer of a quorum queue never gets more than this many unsettled deliveries.
 inline constexpr std::uint16_t quorum_prefetch_max = 2000;
+
+// AMQP 0-9-1 4.2.5.5: a field name is a short string.
+inline constexpr std::size_t argument_name_max = 255;
 
 struct queue_description {
     queue_description() = default;
@@ -62,14 +75,16 @@ struct queue_description {
     void set_argument(std::string_view argument, const Value& value)
     {
         amqp::wire::table one;
-        one.set(argument, value);
+        if (argument.size() <= argument_name_max)
+            one.set(argument, value);
         merge_argument(arguments, argument, one);
     }
     template <class Value>
     void set_consume_argument(std::string_view argument, const Value& value)
     {
         amqp::wire::table one;
-        one.set(argument, value);
+        if (argument.size() <= argument_name_max)
+            one.set(argument, value);
         merge_argument(consume_arguments, argument, one);
     }
     // Adds to step_problems: "queue 'name': " + what.
