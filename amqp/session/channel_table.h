@@ -41,7 +41,7 @@ public:
         return channel < entries_.size() ? entries_[channel].state : channel_state::closed;
     }
 
-    /// Grows on demand. Closed forgets the channel's half message.
+    /// Grows on demand, `channel` is at least 1. Closed forgets the channel's half message.
     void set(std::uint16_t channel, channel_state state);
 
     /// The half message of a channel; made at the first use of that channel for content.
@@ -59,12 +59,10 @@ public:
     }
 
     /// Lowest number from 1 to `channel_max` whose channel is closed; 0 = none.
-    [[nodiscard]] std::uint16_t lowest_free(std::uint16_t channel_max) const noexcept;
+    [[nodiscard]] std::uint16_t lowest_free(std::uint16_t channel_max) noexcept;
 
     /// Channels that are not closed.
     [[nodiscard]] std::uint32_t in_use() const noexcept { return in_use_; }
-
-    void clear() noexcept;
 
 private:
     struct entry {

@@ -2,6 +2,7 @@
 
 #include <acquit/amqp/wire/constants.h>
 #include <acquit/amqp/wire/methods.h>
+#include <acquit/amqp/wire/status.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,17 @@ struct close_event {
     std::string text;           ///< as the peer wrote it; not escaped
     wire::method_id offender{}; ///< the method that the peer blames; 0.0 = none
     bool by_peer = false;
+};
+
+/// Why a session gave up on its peer.
+struct fault_event {
+    wire::reply_code code = wire::reply_code::success;
+    /// What the codec says of malformed bytes; `none` where the bytes are sound and merely not
+    /// allowed here (an unexpected frame, a refused login, limits that do not meet).
+    wire::fault what = wire::fault::none;
+    std::string text; ///< begins with the name of the code, as RabbitMQ writes them; no credentials
+    wire::method_id offender{}; ///< 0.0 = not a method
+    bool close_written = false; ///< a connection.close is in the output and will be answered
 };
 
 enum class session_state : std::uint8_t {

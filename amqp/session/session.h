@@ -78,11 +78,11 @@ public:
     /// of `content()` then point into the result. Empty otherwise.
     [[nodiscard]] std::vector<std::byte> take_body() noexcept;
 
-    /// After `failed`: what was wrong, by the codec's terms and reply code, and in words. Where the
+    /// After `failed`: what was wrong, with the reply code of the specification. Where the
     /// connection was open, connection.close with that code is in the output; during the handshake
     /// nothing is written and the owner closes the socket (AMQP 0-9-1 2.2.4).
-    [[nodiscard]] const wire::status& fault() const noexcept { return fault_; }
-    [[nodiscard]] std::string_view fault_text() const noexcept { return fault_text_; }
+    [[nodiscard]] const fault_event& fault() const noexcept { return fault_; }
+    [[nodiscard]] std::string_view fault_text() const noexcept { return fault_.text; }
 
     // ---- commands -----------------------------------------------------------------------------
 
@@ -177,10 +177,10 @@ public:
     [[nodiscard]] bool is_client() const noexcept { return client_; }
     [[nodiscard]] channel_state channel(std::uint16_t channel) const noexcept
     {
-        return channels_.state(channel);
+        return is_open() ? channels_.state(channel) : channel_state::closed;
     }
     /// Lowest number that open_channel would take; 0 = none.
-    [[nodiscard]] std::uint16_t free_channel() const noexcept;
+    [[nodiscard]] std::uint16_t free_channel() noexcept;
     [[nodiscard]] std::uint32_t channels_in_use() const noexcept { return channels_.in_use(); }
     /// Holds from tuning on.
     [[nodiscard]] const amqp::tuned& tuned() const noexcept { return tuned_; }
@@ -215,19 +215,26 @@ private:
     // session.cc
     event next_frame(std::span<const std::byte> input);
     event method_frame(const wire::frame_view& frame);
-    event connection_method(const wire::frame_view& frame, wire::method_id id,
-                            std::span<const std::byte> arguments);
-    event channel_method(const wire::frame_view& frame, wire::method_id id,
-                         std::span<const std::byte> arguments);
-    event peer_closed_connection(std::span<const std::byte> arguments, std::size_t consumed);
+    event connection_method(wire::method_id id, std::span<const std::byte> payload,
+                            std::size_t consumed);
+    event peer_closes(std::span<const std::byte> arguments, std::size_t consumed);
     event after_close(const wire::frame_view& frame);
-    event fail(wire::reply_code code, std::string text, std::size_t consumed,
+    event fail(wire::reply_code code, std::string_view detail, std::size_t consumed,
                wire::method_id offender = {}, wire::fault what = wire::fault::none);
-    event fail(const wire::status& status, std::string text, std::size_t consumed,
-               wire::method_id offender = {});
+    event fail(const wire::status& status, std::size_t consumed, wire::method_id offender = {});
+    event refuse(wire::reply_code code, std::string_view detail, std::size_t consumed,
+                 wire::method_id offender, bool say_it);
+    void write_close(wire::reply_code code, std::string_view text, wire::method_id offender);
     [[nodiscard]] std::uint32_t inbound_frame_max() const noexcept;
+    [[nodiscard]] send_status may_send(std::uint16_t channel) const noexcept;
 
-    // handshake.cc
+    // session_channels.cc
+    event channel_method(const wire::frame_view& frame, wire::method_id id);
+    event open_channel_method(const wire::frame_view& frame, wire::method_id id);
+    event peer_opens_channel(const wire::frame_view& frame);
+    event peer_closes_channel(const wire::frame_view& frame, channel_state after);
+
+    // session_handshake.cc
     event server_header(std::span<const std::byte> input);
     event foreign_header(std::span<const std::byte> input);
     event handshake_method(wire::method_id id, std::span<const std::byte> arguments,
@@ -237,46 +244,47 @@ private:
     event on_tune(std::span<const std::byte> arguments, std::size_t consumed);
     event on_tune_ok(std::span<const std::byte> arguments, std::size_t consumed);
     event on_open(std::span<const std::byte> arguments, std::size_t consumed);
-    event on_open_ok(std::span<const std::byte> arguments, std::size_t consumed);
+    event opened(std::size_t consumed);
     void adopt(const amqp::tuned& agreed);
 
-    // content.cc
-    event begin_content(const wire::frame_view& frame, wire::method_id id,
-                        std::span<const std::byte> arguments);
+    // session_content.cc
+    event begin_content(const wire::frame_view& frame, wire::method_id id);
     event header_frame(const wire::frame_view& frame);
     event body_frame(const wire::frame_view& frame);
-    event finish_content(assembly& half, std::size_t consumed);
+    event finish_content(assembly& half, std::uint16_t channel, std::size_t consumed);
+    [[nodiscard]] std::optional<event> content_frame_out_of_place(const wire::frame_view& frame);
     void drop_body(assembly& half) noexcept;
     void release_finished() noexcept;
     void forget_half_message(std::uint16_t channel) noexcept;
-    template <class M>
-    send_status send_whole(std::uint16_t channel, const M& method,
-                           std::span<const std::byte> properties, std::span<const std::byte> body);
-    template <class M>
-    send_status send_encoded(std::uint16_t channel, const M& method,
-                             const wire::properties& properties, std::span<const std::byte> body);
+    template <class M, class Properties>
+    send_status write_content(std::uint16_t channel, const M& method, const Properties& properties,
+                              std::span<const std::byte> body);
 
-    [[nodiscard]] send_status may_send(std::uint16_t channel) const noexcept;
+    /// A frame of the session's own, outside every limit but its fields'. False: a short string is
+    /// too long.
+    template <class M>
+    bool write(std::uint16_t channel, const M& method)
+    {
+        const auto written =
+            wire::encode_frame(output_.reserve(wire::encoded_size(method)), channel, method);
+        output_.commit(written);
+        return written != 0;
+    }
+
     template <class M>
     send_status write_method(std::uint16_t channel, const M& method)
     {
-        const auto size = wire::encoded_size(method) + wire::method_frame_overhead;
-        if (size > tuned_.frame_size_max) {
+        if (wire::encoded_size(method) > tuned_.frame_size_max) {
             return send_status::too_large;
         }
-        const auto written = wire::encode_frame(output_.reserve(size), channel, method);
-        if (written == 0) {
-            return send_status::bad_argument;
-        }
-        output_.commit(written);
-        return send_status::sent;
+        return write(channel, method) ? send_status::sent : send_status::bad_argument;
     }
 
     // What next() touches for every delivery comes first.
     session_state state_ = session_state::idle;
     bool fast_ = false; // open, client: deliveries may take the fast path
     bool client_;
-    bool framing_lost_ = false; // nothing after this point can be parsed
+    bool deaf_ = false; // nothing after this point is looked at
     step step_ = step::start;
     std::uint16_t finished_channel_ = 0; // its assembly holds the body of content_
     amqp::tuned tuned_;
@@ -290,8 +298,8 @@ private:
     std::uint64_t assembled_ = 0; // bytes in half messages, all channels
     method_event method_;
     close_event close_;
-    wire::status fault_{};
-    std::string fault_text_;
+    fault_event fault_;
+    std::uint32_t secrets_pending_ = 0;
     std::string blocked_reason_;
     std::string mechanism_;
     std::string user_;
