@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 /// Addresses of brokers, by the RabbitMQ URI specification (an RFC 3986 generic URI):
@@ -48,6 +47,10 @@ struct uri {
     std::optional<bool> fail_if_no_peer_cert;
     std::optional<std::string> server_name_indication; ///< "disable" switches it off: empty
     std::optional<std::string> connection_name;
+
+    /// Names of query parameters that mean nothing here (another client's): ignored, worth a
+    /// warning.
+    std::vector<std::string> unknown_parameters;
 
     /// The URI without user and password: for logs.
     [[nodiscard]] std::string describe() const;
