@@ -3,6 +3,7 @@
 #include <acquit/runtime/clock.h>
 #include <acquit/runtime/error.h>
 #include <acquit/runtime/random.h>
+#include <acquit/runtime/ring.h>
 #include <acquit/runtime/task.h>
 #include <acquit/runtime/timer_heap.h>
 #include <acquit/runtime/turn_hook.h>
@@ -17,7 +18,6 @@
 
 namespace acquit::runtime {
 
-class ring;
 class segment_pool;
 
 /// A loop with virtual time in which nothing can happen any more: nothing is ready, no timer is
@@ -154,6 +154,14 @@ public:
     void remove_timer(timer_node& node) noexcept { timers_.remove(node); }
     [[nodiscard]] std::size_t pending_timers() const noexcept { return timers_.size(); }
 
+    /// Something for the next turn was prepared. Tells a foreign loop, where there is one, that `poll`
+    /// has something to do.
+    void prepared() noexcept
+    {
+        if (outside_) [[unlikely]]
+            signal_foreign_loop();
+    }
+
     /// Receive segments of this thread's streams (receive_buffer.h).
     [[nodiscard]] segment_pool& segments();
 
@@ -184,9 +192,8 @@ private:
     [[nodiscard]] bool nothing_can_happen() const noexcept;
     void expire_timers() noexcept;
     void run_ready() noexcept;
-    void run_hooks() noexcept;
     void run_posted() noexcept;
-    void shuffle_ready();
+    void shuffle_ready() noexcept;
     void arm_wake_up() noexcept;
     static void woken(void* self, std::int32_t result, std::uint32_t flags) noexcept;
     void leave_to_foreign_loop() noexcept;
@@ -216,6 +223,7 @@ private:
     int event_fd_ = -1;
     std::uint64_t event_count_ = 0; // what the ring's read of event_fd_ fills
     bool wake_up_armed_ = false;
+    ring_token wake_up_;
     // Shared with posting threads.
     alignas(64) std::atomic<post_node*> posted_{nullptr};
     std::atomic<bool> sleeping_{false};

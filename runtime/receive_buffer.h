@@ -44,7 +44,7 @@ private:
 ///
 /// Where a frame straddles the end of a segment, its first part is copied into the headroom of the
 /// next, right before the bytes that follow: so every frame is contiguous.
-class segment {
+class alignas(64) segment {
 public:
     [[nodiscard]] std::byte* begin() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -162,7 +162,7 @@ public:
 private:
     friend class segment;
     void make_room();
-    void move_to(segment_ref target, std::size_t data_begin) noexcept;
+    void take_segment(std::size_t headroom, std::size_t data);
     [[nodiscard]] std::span<std::byte> free_part() noexcept;
     void adopt(segment& taken) noexcept;
     void disown(segment& gone) noexcept;

@@ -84,7 +84,7 @@ public:
     {
         scope_.rethrow_failure();
         if (asked_)
-            throw_if_asked();
+            throw_cancelled_join();
     }
 
 private:
@@ -95,7 +95,7 @@ private:
         asked_ = true;
         scope_.cancel();
     }
-    [[noreturn]] static void throw_if_asked();
+    [[noreturn]] static void throw_cancelled_join();
     scope& scope_;
     bool asked_ = false;
 };

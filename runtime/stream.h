@@ -45,6 +45,7 @@ public:
 
     // implementations
     [[nodiscard]] std::span<std::byte> into() const noexcept { return into_; }
+    [[nodiscard]] bool cancel_asked() const noexcept { return asked_; }
     /// The operation is over. Bytes, or -errno.
     void finish(std::int32_t result) noexcept;
     ring_token token;
@@ -106,6 +107,7 @@ public:
     [[nodiscard]] std::span<const iovec> whole_parts() const noexcept;
     /// So many bytes were written. False when that was all.
     bool advance(std::size_t written) noexcept;
+    [[nodiscard]] bool cancel_asked() const noexcept { return asked_; }
     /// The operation is over: 0 or -errno.
     void finish(std::int32_t result) noexcept;
     ring_token token;
@@ -116,6 +118,7 @@ protected:
     stream& stream_;
 
 private:
+    void begin() noexcept;
     void set(std::span<const std::byte> bytes) noexcept;
     void set(std::span<const iovec> parts) noexcept;
     void on_cancel() noexcept final;

@@ -35,7 +35,8 @@ class spawned_task;
 /// Who started a task that nobody awaits (a scope, `loop::run`).
 class task_owner {
 public:
-    /// The task has ended, with `failure` or without; its frame is freed by the time of the call.
+    /// The task has ended, with `failure` or without; its frame is freed right after the call, which
+    /// may not run code of the user.
     virtual void task_ended(spawned_task& ended, std::exception_ptr failure) noexcept = 0;
 
 protected:

@@ -1,0 +1,15 @@
+#include <acquit/runtime/task.h>
+
+namespace acquit::runtime::detail {
+
+std::coroutine_handle<> task_promise<void>::end_spawned() noexcept
+{
+    auto* root = std::launder(reinterpret_cast<spawned_task*>(root_));
+    const auto frame = root->frame;
+    root->owner.task_ended(*root, std::exchange(failure_, nullptr));
+    root->~spawned_task();
+    frame.destroy(); // this is gone from here on
+    return std::noop_coroutine();
+}
+
+} // namespace acquit::runtime::detail
