@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/socket.h>
@@ -28,5 +29,8 @@ struct socket_address {
 /// does and holds up neither the loop nor the program's end. At most 32 such look-ups at once, more
 /// fail with EAGAIN. Throws io_error with the host's name and the resolver's words.
 task<std::vector<socket_address>> resolve(std::string host, std::uint16_t port);
+
+/// A numeric IPv4 or IPv6 address, with or without brackets. Throws io_error (EINVAL) for anything else.
+[[nodiscard]] socket_address numeric_address(std::string_view address, std::uint16_t port);
 
 } // namespace acquit::runtime
