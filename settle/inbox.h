@@ -1,0 +1,169 @@
+#pragma once
+
+#include <acquit/amqp/channel.h>
+#include <acquit/runtime/receive_buffer.h>
+#include <acquit/runtime/waiter.h>
+#include <acquit/settle/message.h>
+#include <acquit/settle/settler.h>
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace acquit::settle {
+
+/// A delivery that outlives the call that brought it, with a hold on the bytes it points to.
+class held_delivery final : public delivery {
+public:
+    held_delivery() noexcept = default;
+
+private:
+    friend class inbox;
+    runtime::segment_ref segment_;       // where its views point...
+    std::vector<std::byte> own_;         // ...or here, for the head
+    std::vector<std::byte> own_body_;    // and here, for an assembled body
+    held_delivery* next_ = nullptr;
+};
+
+/// A delivery of a consumer that is handled on the spot.
+class passing_delivery final : public delivery {
+public:
+    passing_delivery() noexcept = default;
+};
+
+/// Where the deliveries of one consumer wait for whoever handles them. A taker that waits is
+/// resumed directly by the connection's reader, message by message.
+///
+/// Memory: with acknowledgements, at most `prefetch` deliveries are held. Each holds its receive
+/// segment; when a connection has more than `held_segments_max` of them held, deliveries are copied
+/// out instead, so that slow handlers cannot make it keep 256 KiB for a message of 16 bytes.
+/// Without acknowledgements the broker knows no limit: reading stops while `backlog_max` deliveries
+/// or `backlog_bytes_max` bytes wait.
+class inbox final : public amqp::consumer_sink {
+public:
+    static constexpr std::size_t held_segments_max = 16;
+    static constexpr std::size_t backlog_max_no_ack = 4096;
+    static constexpr std::size_t backlog_bytes_max_no_ack = std::size_t{16} << 20;
+
+    /// Called for each delivery before anything else is done with it; true: handled on the spot.
+    using direct_handler = bool (*)(void* object, passing_delivery& d);
+    using notice = void (*)(void* object, std::exception_ptr why) noexcept;
+
+    inbox(settler& settlements, bool no_ack) noexcept : settler_(settlements), no_ack_(no_ack) {}
+    ~inbox();
+    inbox(const inbox&) = delete;
+    inbox& operator=(const inbox&) = delete;
+
+    void attach(amqp::channel& c) noexcept { channel_ = &c; }
+    /// The channel is gone: what nobody took is dropped (the broker delivers it again). Returns how
+    /// many.
+    std::size_t detach() noexcept;
+
+    void handle_directly(direct_handler handler, void* object) noexcept
+    {
+        direct_ = handler;
+        object_ = object;
+    }
+    /// `cancelled` with a null reason: the broker ended the consumer; else the channel is lost.
+    void on_end(notice handler, void* object) noexcept
+    {
+        notice_ = handler;
+        notice_object_ = object;
+    }
+
+    class take_op;
+    /// The next delivery; null once the inbox is closed and empty.
+    [[nodiscard]] take_op take() noexcept;
+    /// Whoever took it is done with it.
+    void release(held_delivery& d) noexcept;
+    /// Gives the broker its answer to a delivery of this inbox, once.
+    settled settle(const delivery& d, disposition how) noexcept
+    {
+        return settler_.settle(d.epoch_, d.tag_, how);
+    }
+    /// Wakes every taker that has nothing to take.
+    void close() noexcept;
+
+    /// Takes nothing any more: deliveries that nobody took leave the backlog as the range of tags
+    /// [first, last], to be given back. {1, 0} when there are none.
+    struct tag_range {
+        std::uint64_t first = 1;
+        std::uint64_t last = 0;
+        std::uint64_t count = 0;
+    };
+    [[nodiscard]] tag_range withdraw_backlog() noexcept;
+
+    [[nodiscard]] std::size_t backlog() const noexcept { return backlog_size_; }
+    [[nodiscard]] std::size_t in_hand() const noexcept { return taken_; }
+    [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
+    [[nodiscard]] std::uint64_t redelivered() const noexcept { return redelivered_; }
+
+private:
+    friend class take_op;
+
+    void on_delivery(const amqp::content_event& content,
+                     const runtime::segment_ref& segment) noexcept override;
+    void on_server_cancel() noexcept override;
+    void on_channel_lost(std::exception_ptr why) noexcept override;
+
+    held_delivery& hold(const amqp::content_event& content, const runtime::segment_ref& segment);
+    void copy_head(held_delivery& d);
+    void push(held_delivery& d) noexcept;
+    held_delivery* pop() noexcept;
+    void regulate() noexcept;
+
+    settler& settler_;
+    amqp::channel* channel_ = nullptr;
+    std::deque<held_delivery> storage_;
+    held_delivery* free_ = nullptr;
+    held_delivery* head_ = nullptr; // backlog, oldest first
+    held_delivery* tail_ = nullptr;
+    std::size_t backlog_size_ = 0;
+    std::size_t backlog_bytes_ = 0;
+    std::size_t taken_ = 0;
+    runtime::waiter_list takers_;
+    direct_handler direct_ = nullptr;
+    void* object_ = nullptr;
+    notice notice_ = nullptr;
+    void* notice_object_ = nullptr;
+    std::uint64_t received_ = 0;
+    std::uint64_t redelivered_ = 0;
+    bool no_ack_;
+    bool closed_ = false;
+    bool paused_ = false;
+};
+
+class [[nodiscard]] inbox::take_op final : public runtime::queued_waiter {
+public:
+    explicit take_op(inbox& from) noexcept : inbox_(from) {}
+    [[nodiscard]] bool await_ready() noexcept
+    {
+        taken_ = inbox_.pop();
+        return taken_ != nullptr || inbox_.closed_;
+    }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
+    {
+        if (!suspend(handle)) return false;
+        inbox_.takers_.push_front(*this); // the taker that ran last is warm
+        return true;
+    }
+    held_delivery* await_resume()
+    {
+        if (taken_ == nullptr) throw_if_cancelled();
+        return taken_;
+    }
+
+private:
+    friend class inbox;
+    inbox& inbox_;
+    held_delivery* taken_ = nullptr;
+};
+
+inline inbox::take_op inbox::take() noexcept { return take_op(*this); }
+
+} // namespace acquit::settle

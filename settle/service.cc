@@ -1,0 +1,326 @@
+#include <acquit/settle/service.h>
+
+#include <acquit/amqp/connection.h>
+#include <acquit/runtime/assert.h>
+#include <acquit/runtime/log.h>
+#include <acquit/runtime/loop.h>
+#include <acquit/runtime/timeout.h>
+#include <acquit/runtime/timer.h>
+#include <acquit/settle/topology.h>
+
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+namespace acquit::settle {
+
+service::service(std::string_view address) : service(amqp::options_from_uri(address)) {}
+
+service::service(amqp::connection_options connection)
+    : connection_(std::move(connection)), random_(std::random_device{}())
+{
+}
+
+service::~service() { amqp::wipe(connection_.session.password); }
+
+service& service::declare_topology(bool yes)
+{
+    declare_topology_ = yes;
+    return *this;
+}
+
+service& service::exchange(exchange_description e)
+{
+    exchanges_.push_back(std::move(e));
+    return *this;
+}
+
+service& service::drain(drain_policy policy)
+{
+    drain_policy_ = policy;
+    return *this;
+}
+
+service& service::drain_deadline(std::chrono::nanoseconds limit)
+{
+    drain_deadline_ = limit;
+    return *this;
+}
+
+service& service::start_deadline(std::chrono::nanoseconds limit)
+{
+    start_deadline_ = limit;
+    return *this;
+}
+
+service& service::reconnect_backoff(backoff policy)
+{
+    reconnect_backoff_ = policy;
+    return *this;
+}
+
+service& service::name(std::string connection_name)
+{
+    connection_.session.connection_name = std::move(connection_name);
+    return *this;
+}
+
+subscription& service::add(queue_description queue, std::unique_ptr<any_handler> handler)
+{
+    ACQUIT_ASSERT(!ran_, "consume(\"{}\") on a service that runs already", queue.name);
+    subscriptions_.push_back(std::make_unique<subscription>(std::move(queue), std::move(handler)));
+    subscriptions_.back()->on_stop(
+        [](void* self, std::exception_ptr why) noexcept {
+            static_cast<service*>(self)->request_stop(std::move(why));
+        },
+        this);
+    return *subscriptions_.back();
+}
+
+void service::refuse_problems() const
+{
+    std::vector<std::string> problems;
+    if (subscriptions_.empty())
+        problems.emplace_back("the service consumes nothing: call consume(queue, handler)");
+    for (const auto& e : exchanges_) {
+        for (auto& problem : e.problems()) problems.push_back(std::move(problem));
+    }
+    for (const auto& s : subscriptions_) {
+        for (auto& problem : s->problems(declare_topology_)) problems.push_back(std::move(problem));
+    }
+    if (auto problem = reconnect_backoff_.problem()) problems.push_back(std::move(*problem));
+    if (!problems.empty()) throw start_error(problems);
+}
+
+runtime::task<report> service::run()
+{
+    ACQUIT_ASSERT(!ran_, "service::run() called twice");
+    ran_ = true;
+    refuse_problems();
+    for (auto& s : subscriptions_) s->prepare();
+    {
+        const std::lock_guard lock(asked_mutex_);
+        loop_ = &runtime::loop::current();
+        if (asked_to_stop_) stop_.set();
+    }
+
+    std::exception_ptr failure;
+    co_await runtime::with_scope([&](runtime::scope& workers) -> runtime::task<> {
+        workers_ = &workers;
+        for (auto& s : subscriptions_) {
+            for (std::uint32_t i = 0; i < s->workers(); ++i) workers.spawn(s->work());
+        }
+        try {
+            co_await serve();
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        // Whatever is still in a handler now has no connection to settle on.
+        if (!cut_short_) co_await wait_for_handlers();
+        for (auto& s : subscriptions_) {
+            s->abandon();
+            s->close_inbox();
+        }
+        workers_ = nullptr;
+        if (cut_short_) workers.cancel();
+    });
+    {
+        const std::lock_guard lock(asked_mutex_);
+        loop_ = nullptr;
+    }
+    for (auto& s : subscriptions_) s->lose();
+    if (failure && !started_once_) std::rethrow_exception(failure);
+    if (failure && !error_) error_ = failure;
+    co_return make_report();
+}
+
+runtime::task<> service::serve()
+{
+    first_attempt_ = runtime::loop::current().now();
+    for (std::uint32_t attempt = 1; !stop_.is_set(); ++attempt) {
+        std::exception_ptr why;
+        const bool had_started = started_once_ && started_.is_set();
+        try {
+            co_await one_connection();
+            co_return; // stopped and drained
+        } catch (const runtime::operation_cancelled&) {
+            throw;
+        } catch (...) {
+            why = std::current_exception();
+        }
+        if (had_started || started_.is_set()) attempt = 1;
+        started_.reset();
+        for (auto& s : subscriptions_) s->lose();
+        if (stop_.is_set() || !worth_another_attempt(why)) std::rethrow_exception(why);
+        if (started_once_) ++reconnects_;
+        try {
+            std::rethrow_exception(why);
+        } catch (const std::exception& e) {
+            runtime::log(runtime::log_level::warning, "no connection, trying again",
+                         {{"reason", e.what()}, {"attempt", std::to_string(attempt)}});
+        }
+        co_await pause_before_reconnect(attempt);
+    }
+}
+
+bool service::worth_another_attempt(const std::exception_ptr& why) const
+{
+    if (started_once_) return true;
+    try {
+        std::rethrow_exception(why);
+    } catch (const amqp::connection_error& e) {
+        // A code is the broker's refusal (403 login, 530 vhost): it will not change its mind.
+        return e.code() == 0 || e.code() == 320
+                   ? runtime::loop::current().now() - first_attempt_ < start_deadline_
+                   : false;
+    } catch (...) {
+        return false;
+    }
+}
+
+runtime::task<> service::pause_before_reconnect(std::uint32_t attempt)
+{
+    const auto pause = reconnect_backoff_.delay(attempt, random_());
+    try {
+        co_await runtime::with_timeout(pause, [](runtime::event& stop) -> runtime::task<> {
+            co_await stop.wait();
+        }(stop_));
+    } catch (const runtime::timed_out&) {
+    }
+}
+
+runtime::task<> service::one_connection()
+{
+    amqp::connection c(connection_);
+    co_await runtime::with_scope([&](runtime::scope& s) -> runtime::task<> {
+        s.spawn(c.run());
+        co_await runtime::with_scope([&](runtime::scope& starting) -> runtime::task<> {
+            starting.spawn(cancel_when_stopped(starting));
+            co_await c.opened();
+            starting.cancel();
+        });
+        if (!c.is_open()) { // stopped meanwhile
+            s.cancel();
+            co_return;
+        }
+        std::exception_ptr refused;
+        try {
+            co_await start_on(c);
+        } catch (const start_error&) {
+            refused = std::current_exception();
+        }
+        if (refused) {
+            co_await c.close();
+            std::rethrow_exception(refused);
+        }
+        co_await consume_until_stopped(c);
+        co_await drain_within_deadline();
+        co_await c.close();
+    });
+}
+
+runtime::task<> service::cancel_when_stopped(runtime::scope& starting)
+{
+    co_await stop_.wait();
+    starting.cancel();
+}
+
+runtime::task<> service::start_on(amqp::connection& c)
+{
+    if (stop_.is_set()) co_return;
+    if (declare_topology_) co_await declare_exchanges(c, exchanges_);
+    for (auto& s : subscriptions_) co_await s->start(c, declare_topology_);
+    started_once_ = true;
+    started_.set();
+}
+
+runtime::task<> service::consume_until_stopped(amqp::connection& c)
+{
+    co_await runtime::with_scope([&](runtime::scope& keepers) -> runtime::task<> {
+        for (auto& s : subscriptions_) keepers.spawn(s->keep_consuming(c, declare_topology_));
+        co_await stop_.wait();
+        keepers.cancel();
+    });
+}
+
+runtime::task<> service::drain_within_deadline()
+{
+    auto& loop = runtime::loop::current();
+    const auto began = loop.now();
+    if (asked_to_abort_) cut_short();
+    try {
+        if (!cut_short_) co_await runtime::with_timeout(drain_deadline_, drain_subscriptions());
+    } catch (const runtime::timed_out&) {
+        cut_short();
+    }
+    drain_time_ = loop.now() - began;
+    if (cut_short_) {
+        for (auto& s : subscriptions_) s->abandon();
+    }
+}
+
+runtime::task<> service::drain_subscriptions()
+{
+    co_await runtime::with_scope([this](runtime::scope& draining) -> runtime::task<> {
+        draining_ = &draining;
+        for (auto& s : subscriptions_) draining.spawn(s->drain(drain_policy_));
+        co_return;
+    });
+    draining_ = nullptr;
+}
+
+runtime::task<> service::wait_for_handlers()
+{
+    try {
+        co_await runtime::with_timeout(drain_deadline_, [](service& self) -> runtime::task<> {
+            for (auto& s : self.subscriptions_) co_await s->wait_for_handlers();
+        }(*this));
+    } catch (const runtime::timed_out&) {
+        cut_short();
+    }
+}
+
+void service::cut_short() noexcept
+{
+    cut_short_ = true;
+    if (draining_ != nullptr) draining_->cancel();
+}
+
+void service::request_stop(std::exception_ptr why) noexcept
+{
+    if (!error_) error_ = std::move(why);
+    stop_.set();
+}
+
+void service::stop() { ask(false); }
+
+void service::abort() { ask(true); }
+
+void service::ask(bool abort)
+{
+    const std::lock_guard lock(asked_mutex_);
+    asked_to_stop_ = true;
+    asked_to_abort_ = asked_to_abort_ || abort;
+    if (loop_ == nullptr) return;
+    loop_->post([this, abort] {
+        stop_.set();
+        if (abort) cut_short();
+    });
+}
+
+runtime::task<> service::started() { co_await started_.wait(); }
+
+report service::make_report() const
+{
+    report r;
+    for (const auto& s : subscriptions_)
+        r.queues.push_back({.queue = s->queue().name, .metrics = s->metrics()});
+    r.reconnects = reconnects_;
+    r.drain_time = drain_time_;
+    r.cut_short = cut_short_;
+    r.error = error_;
+    return r;
+}
+
+} // namespace acquit::settle

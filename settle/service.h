@@ -1,0 +1,137 @@
+#pragma once
+
+#include <acquit/amqp/connection_options.h>
+#include <acquit/runtime/event.h>
+#include <acquit/runtime/scope.h>
+#include <acquit/runtime/task.h>
+#include <acquit/settle/backoff.h>
+#include <acquit/settle/exchange.h>
+#include <acquit/settle/handler.h>
+#include <acquit/settle/report.h>
+#include <acquit/settle/subscription.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace acquit::settle {
+
+/// Consumes from any number of queues until it is told to stop, then drains.
+///
+///     service orders{"amqp://guest:guest@localhost"};
+///     orders.declare_topology(true);
+///     orders.consume(quorum_queue{"orders"}.prefetch(256), on_order).concurrency(32);
+///     return run(orders);
+///
+/// Start: connect; per subscription exchanges, queue, bindings and dead-letter queue are declared or
+/// checked, then qos and consume. What fails at the start ends `run()` with an error that names the
+/// cause. Once it runs, a lost connection is made again with backoff, for ever; whatever was open
+/// then is delivered again by the broker, and outcomes that come too late are stale and reported.
+///
+/// Drain, on `stop()`: consumers are cancelled, what was received is handled (or given back, by
+/// policy), settlements are written, a round trip proves that the broker has them, and channels and
+/// connection close with their handshakes. One deadline bounds it; `abort()` ends it early.
+class service {
+public:
+    /// Throws `amqp::connection_error` for an address that cannot be read.
+    explicit service(std::string_view address);
+    explicit service(amqp::connection_options connection);
+    ~service();
+    service(const service&) = delete;
+    service& operator=(const service&) = delete;
+
+    // What it consists of; before it runs.
+
+    /// True: exchanges, queues and bindings are declared. False (default): nothing is created, and
+    /// what is needed is checked.
+    service& declare_topology(bool yes);
+    service& exchange(exchange_description e);
+    /// The steps of the result (`concurrency`, `max_attempts`, ...) belong to this subscription.
+    template <handler H>
+    subscription& consume(queue_description queue, H handler)
+    {
+        return add(std::move(queue), erase_handler(std::move(handler)));
+    }
+    service& drain(drain_policy policy);
+    /// How long a drain may take. Default 30 s.
+    service& drain_deadline(std::chrono::nanoseconds limit);
+    /// How long the first connection may be refused or silent before the start fails. Default 30 s;
+    /// a refused login or vhost fails at once.
+    service& start_deadline(std::chrono::nanoseconds limit);
+    service& reconnect_backoff(backoff policy);
+    /// Shown by the broker's tools.
+    service& name(std::string connection_name);
+
+    // Running.
+
+    /// Serves until `stop()` and the drain. Throws `start_error` or `connection_error` when it could
+    /// not start; later troubles are in the report.
+    [[nodiscard]] runtime::task<report> run();
+    /// From any thread, any number of times, at any moment: before the start, during it, while
+    /// reconnecting.
+    void stop();
+    /// Ends a drain at once: handlers are cancelled, what they held is reported. From any thread.
+    void abort();
+    /// Returns once every subscription consumes (again); at once if they do.
+    [[nodiscard]] runtime::task<> started();
+
+    [[nodiscard]] std::size_t size() const noexcept { return subscriptions_.size(); }
+    [[nodiscard]] subscription& operator[](std::size_t i) noexcept { return *subscriptions_[i]; }
+    [[nodiscard]] std::uint64_t reconnects() const noexcept { return reconnects_; }
+
+private:
+    subscription& add(queue_description queue, std::unique_ptr<any_handler> handler);
+    void refuse_problems() const;
+    runtime::task<> serve();
+    runtime::task<> one_connection();
+    runtime::task<> start_on(amqp::connection& c);
+    runtime::task<> consume_until_stopped(amqp::connection& c);
+    runtime::task<> drain_subscriptions();
+    runtime::task<> drain_within_deadline();
+    runtime::task<> wait_for_handlers();
+    runtime::task<> cancel_when_stopped(runtime::scope& starting);
+    runtime::task<> pause_before_reconnect(std::uint32_t attempt);
+    [[nodiscard]] bool worth_another_attempt(const std::exception_ptr& why) const;
+    void request_stop(std::exception_ptr why) noexcept;
+    void ask(bool abort);
+    void cut_short() noexcept;
+    [[nodiscard]] report make_report() const;
+
+    amqp::connection_options connection_;
+    std::vector<exchange_description> exchanges_;
+    std::vector<std::unique_ptr<subscription>> subscriptions_;
+    backoff reconnect_backoff_ = backoff::exponential({});
+    std::chrono::nanoseconds drain_deadline_ = std::chrono::seconds(30);
+    std::chrono::nanoseconds start_deadline_ = std::chrono::seconds(30);
+    drain_policy drain_policy_ = drain_policy::finish_received;
+    bool declare_topology_ = false;
+
+    runtime::event stop_;
+    runtime::event started_;
+    runtime::scope* workers_ = nullptr;
+    runtime::scope* draining_ = nullptr;
+    runtime::random_source random_;
+    runtime::time_point first_attempt_{};
+    std::exception_ptr error_;
+    std::chrono::nanoseconds drain_time_{};
+    std::uint64_t reconnects_ = 0;
+    bool ran_ = false;
+    bool started_once_ = false;
+    bool cut_short_ = false;
+
+    // Between `stop()` on any thread and the loop's thread.
+    std::mutex asked_mutex_;
+    runtime::loop* loop_ = nullptr;
+    bool asked_to_stop_ = false;
+    bool asked_to_abort_ = false;
+};
+
+/// Runs the service on a loop of its own until SIGINT or SIGTERM, drains, prints the report to
+/// stderr, and returns an exit status: 0 after a clean drain. A second signal cuts the drain short.
+[[nodiscard]] int run(service& s);
+
+} // namespace acquit::settle

@@ -1,0 +1,111 @@
+#include <acquit/settle/settler.h>
+
+#include <acquit/amqp/connection.h>
+#include <acquit/amqp/wire/settle_frames.h>
+#include <acquit/runtime/loop.h>
+
+namespace acquit::settle {
+
+settler::settler(const flush_policy& policy, std::uint16_t prefetch)
+    : turn_hook(runtime::turn_phase::settle), ledger_(prefetch), clock_(policy, prefetch),
+      prefetch_(prefetch), credits_(std::size_t{prefetch} + 1)
+{
+}
+
+void settler::detach() noexcept
+{
+    channel_ = nullptr;
+    ledger_.reset();
+    credit_head_ = credit_count_ = 0;
+    settled_in_epoch_ = 0;
+    timer::cancel();
+    turn_hook::take_back();
+}
+
+bool settler::delivered(std::uint64_t tag)
+{
+    if (!ledger_.delivered(tag)) return false;
+    if (credit_count_ != 0) note_arrival(tag);
+    return true;
+}
+
+settled settler::settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept
+{
+    const settled result = ledger_.settle(epoch, tag, how);
+    if (result == settled::done && !turn_hook::queued()) {
+        auto& loop = runtime::loop::current();
+        if (ledger_.unflushed() == 1) oldest_decided_ = loop.precise_now();
+        loop.at_turn_end(*this);
+    }
+    return result;
+}
+
+void settler::at_turn_end() noexcept
+{
+    if (ledger_.unflushed() == 0 || !writable()) return;
+    auto& loop = runtime::loop::current();
+    if (clock_.due(loop.now(), ledger_.unflushed(), ledger_.unsettled())) {
+        flush();
+    } else if (!timer::armed()) {
+        timer::arm(loop, clock_.next_deadline(ledger_.unflushed()));
+    }
+}
+
+void settler::flush() noexcept
+{
+    if (ledger_.unflushed() == 0 || !writable()) return;
+    const bool window_was_full = ledger_.outstanding() >= prefetch_;
+    const auto room = channel_->owner().output().reserve(ledger_.flush_size());
+    const flush_result written = ledger_.flush(room, channel_->number());
+    channel_->owner().output().commit(written.bytes);
+    channel_->owner().output_written();
+
+    auto& loop = runtime::loop::current();
+    const auto now = loop.precise_now();
+    clock_.flushed(loop.now());
+    timer::cancel();
+    ++metrics_.flushes;
+    metrics_.frames += written.frames;
+    metrics_.settled += written.settled;
+    metrics_.hold_time.record(now - oldest_decided_);
+    note_credit(written.settled, window_was_full, now);
+}
+
+void settler::give_back(std::uint64_t first, std::uint64_t last) noexcept
+{
+    if (!writable() || last < first) return;
+    flush();
+    const auto room = channel_->owner().output().reserve(
+        (last - first + 1) * amqp::wire::settle_frame_size);
+    const flush_result written = ledger_.give_back(room, channel_->number(), first, last);
+    channel_->owner().output().commit(written.bytes);
+    channel_->owner().output_written();
+    metrics_.given_back += written.settled;
+}
+
+void settler::note_credit(std::uint64_t settled, bool window_was_full,
+                          runtime::time_point now) noexcept
+{
+    settled_in_epoch_ += settled;
+    if (credit_count_ == credits_.size()) return;
+    // A slot that was not the only one free is no measure: the broker had others to use.
+    credits_[(credit_head_ + credit_count_) % credits_.size()] = {
+        settled_in_epoch_, window_was_full ? now : runtime::time_point{}};
+    ++credit_count_;
+}
+
+void settler::note_arrival(std::uint64_t tag) noexcept
+{
+    // The delivery with this tag could be sent once tag - prefetch others were settled.
+    if (tag <= prefetch_) return;
+    const std::uint64_t needed = tag - prefetch_;
+    while (credit_count_ != 0 && credits_[credit_head_].until < needed) {
+        credit_head_ = (credit_head_ + 1) % credits_.size();
+        --credit_count_;
+    }
+    if (credit_count_ != 0 && credits_[credit_head_].handed_over != runtime::time_point{})
+        metrics_.settlement_latency.record(runtime::loop::current().now() -
+                                           credits_[credit_head_].handed_over);
+}
+
+} // namespace acquit::settle

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <acquit/amqp/channel.h>
+#include <acquit/runtime/timer.h>
+#include <acquit/runtime/turn_hook.h>
+#include <acquit/settle/flush_policy.h>
+#include <acquit/settle/histogram.h>
+#include <acquit/settle/ledger.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace acquit::settle {
+
+/// What settling cost, and how long it took.
+struct settlement_metrics {
+    std::uint64_t settled = 0;  ///< deliveries whose settlement was written
+    std::uint64_t frames = 0;   ///< basic.ack and basic.reject frames that carried them
+    std::uint64_t flushes = 0;
+    std::uint64_t given_back = 0; ///< returned uncounted in a drain (basic.nack)
+    /// With a full prefetch window and a backlog in the queue: from handing over the bytes of the
+    /// settlement that frees a slot until the delivery that the slot allows has arrived.
+    histogram settlement_latency;
+    /// From a handler's end until the bytes of its settlement are handed over; of each flush, the
+    /// longest.
+    histogram hold_time;
+};
+
+/// A ledger with its channel: decides by the clock when to flush, and writes into the connection's
+/// output. It outlives the channel: on the next one the epoch is higher and old tokens are stale.
+class settler final : private runtime::turn_hook, private runtime::timer {
+public:
+    settler(const flush_policy& policy, std::uint16_t prefetch);
+
+    /// From here on settlements go to `c`, whose delivery tags begin at 1.
+    void attach(amqp::channel& c) noexcept { channel_ = &c; }
+    /// The channel is gone; what was open on it is the broker's again.
+    void detach() noexcept;
+    [[nodiscard]] bool attached() const noexcept { return channel_ != nullptr; }
+
+    /// False: the broker sent a tag that is not the next one.
+    [[nodiscard]] bool delivered(std::uint64_t tag);
+    [[nodiscard]] bool skipped(std::uint64_t tag) { return ledger_.skipped(tag); }
+
+    /// Never throws, never allocates, makes no system call: the frame leaves at the end of a turn.
+    settled settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept;
+
+    /// Writes everything that is decided, now.
+    void flush() noexcept;
+    /// Returns [first, last] to the queue, uncounted. Nobody may have seen them.
+    void give_back(std::uint64_t first, std::uint64_t last) noexcept;
+
+    [[nodiscard]] std::uint32_t epoch() const noexcept { return ledger_.epoch(); }
+    [[nodiscard]] std::uint64_t unsettled() const noexcept { return ledger_.unsettled(); }
+    [[nodiscard]] std::uint64_t unflushed() const noexcept { return ledger_.unflushed(); }
+    [[nodiscard]] const settlement_metrics& metrics() const noexcept { return metrics_; }
+
+private:
+    struct credit {
+        std::uint64_t until = 0; // number of the last settlement of a flush
+        runtime::time_point handed_over{}; // none: the window was not full
+    };
+
+    void at_turn_end() noexcept override;
+    void on_timer() noexcept override { flush(); }
+    [[nodiscard]] bool writable() const noexcept
+    {
+        return channel_ != nullptr && channel_->is_open();
+    }
+    void note_credit(std::uint64_t settled, bool window_was_full, runtime::time_point now) noexcept;
+    void note_arrival(std::uint64_t tag) noexcept;
+
+    ledger ledger_;
+    flush_clock clock_;
+    amqp::channel* channel_ = nullptr;
+    std::uint64_t prefetch_;
+    runtime::time_point oldest_decided_{}; // of what is not flushed
+    // Flushes whose freed slots were not used yet: never more than slots.
+    std::vector<credit> credits_;
+    std::size_t credit_head_ = 0;
+    std::size_t credit_count_ = 0;
+    std::uint64_t settled_in_epoch_ = 0;
+    settlement_metrics metrics_;
+};
+
+} // namespace acquit::settle

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <acquit/amqp/channel.h>
+#include <acquit/amqp/connection.h>
+#include <acquit/runtime/event.h>
+#include <acquit/runtime/random.h>
+#include <acquit/runtime/task.h>
+#include <acquit/settle/flush_policy.h>
+#include <acquit/settle/handler.h>
+#include <acquit/settle/inbox.h>
+#include <acquit/settle/queue_description.h>
+#include <acquit/settle/settler.h>
+#include <acquit/settle/topology_arguments.h>
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace acquit::settle {
+
+/// What becomes of a delivery whose handler threw, or left without deciding.
+enum class on_failure : std::uint8_t {
+    retry,
+    drop,
+    stop, ///< leave it unsettled, drain the service, and let `run()` report the error
+};
+
+/// What a drain does with deliveries that no handler has begun.
+enum class drain_policy : std::uint8_t {
+    finish_received, ///< handle them all (default)
+    give_back,       ///< return them to the queue, uncounted where the broker can do so
+};
+
+/// Where a subscription stands.
+enum class health : std::uint8_t { idle, starting, consuming, reconnecting, draining, stopped, failed };
+
+[[nodiscard]] const char* name(health h) noexcept;
+
+struct subscription_metrics {
+    std::uint64_t received = 0;
+    std::uint64_t redelivered = 0;
+    std::uint64_t acked = 0;
+    std::uint64_t dropped = 0;
+    std::uint64_t retried = 0;       ///< `retry()`, and `retry_after` where there is no delay
+    std::uint64_t delays_dropped = 0; ///< of these: asked for a delay that could not be kept
+    std::uint64_t failed = 0;        ///< handlers that threw; counted by outcome as well
+    std::uint64_t given_back = 0;
+    std::uint64_t stale = 0;         ///< outcomes that came after their channel was gone: nothing is written
+    std::uint64_t dropped_unhandled = 0; ///< received, then the channel was lost before a handler took them
+    std::uint64_t abandoned = 0;     ///< left unsettled by a drain that was cut short, or by on_failure::stop
+    std::uint64_t in_handler = 0;
+    std::uint64_t waiting = 0;       ///< received, not yet in a handler
+    std::uint64_t reopened = 0;      ///< channels and consumers re-established
+    settlement_metrics settlement;
+};
+
+/// One consumer of one queue: its handler, its limits, its ledger. Made by `service::consume`, which
+/// also says how it lives; the steps are chained on what that returns.
+class subscription {
+public:
+    subscription(queue_description queue, std::unique_ptr<any_handler> handler);
+    ~subscription();
+    subscription(const subscription&) = delete;
+    subscription& operator=(const subscription&) = delete;
+
+    // Steps, before the service runs.
+
+    /// How many coroutine handlers run at the same time; 1 keeps the order of the queue. More than
+    /// the prefetch is refused at start. Plain functions run one at a time whatever is said here.
+    subscription& concurrency(std::uint32_t handlers);
+    /// Deliveries of one message, the first included. Together with `dead_letter`.
+    subscription& max_attempts(std::uint32_t n);
+    /// The queue for messages that reached the limit.
+    subscription& dead_letter(std::string queue);
+    /// For handlers that throw. Default: `on_failure::retry`.
+    subscription& on_error(on_failure policy);
+    subscription& flush(flush_policy policy);
+
+    [[nodiscard]] const queue_description& queue() const noexcept { return queue_; }
+    [[nodiscard]] health state() const noexcept { return health_; }
+    [[nodiscard]] subscription_metrics metrics() const;
+
+    // For the service.
+
+    /// Everything that is wrong with it; empty: it may start.
+    [[nodiscard]] std::vector<std::string> problems(bool declare_topology) const;
+    /// Declares or checks the topology, then consumes. Throws what went wrong, with the queue's name.
+    [[nodiscard]] runtime::task<> start(amqp::connection& c, bool declare_topology);
+    /// Consumes again after the broker ended the consumer or closed the channel. Until cancelled.
+    [[nodiscard]] runtime::task<> keep_consuming(amqp::connection& c, bool declare_topology);
+    /// Handles deliveries until the inbox is closed. One of `workers()`.
+    [[nodiscard]] runtime::task<> work();
+    [[nodiscard]] std::uint32_t workers() const noexcept;
+    /// Cancels the consumer, finishes by policy, settles, and closes the channel.
+    [[nodiscard]] runtime::task<> drain(drain_policy policy);
+    /// The drain was cut short: writes what is decided; what is not stays with the broker. Handlers
+    /// that are cancelled from here on leave their delivery unsettled.
+    void abandon() noexcept;
+    /// Until no handler runs.
+    [[nodiscard]] runtime::task<> wait_for_handlers();
+    /// The connection is gone.
+    void lose() noexcept;
+    /// Before the workers begin.
+    void prepare();
+    void close_inbox() noexcept { inbox_->close(); }
+
+    /// Called (once) when `on_failure::stop` applies.
+    using stop_request = void (*)(void* service, std::exception_ptr why) noexcept;
+    void on_stop(stop_request request, void* service) noexcept
+    {
+        stop_request_ = request;
+        stop_object_ = service;
+    }
+
+private:
+    enum class interruption : std::uint8_t { none, consumer_cancelled, channel_lost };
+
+    runtime::task<> declare_or_check(amqp::connection& c, bool declare_topology);
+    runtime::task<> consume_on_new_channel(amqp::connection& c);
+    runtime::task<> consume();
+    runtime::task<> consume_again(amqp::connection& c, bool declare_topology);
+    runtime::task<> settle_to_the_last();
+    void finish(delivery& d, outcome decided) noexcept;
+    void handler_failed(delivery& d, std::exception_ptr why) noexcept;
+    bool handle_plain(passing_delivery& d) noexcept;
+    void warn_of_dropped_delay() noexcept;
+    void interrupted(std::exception_ptr why) noexcept;
+    [[nodiscard]] bool no_ack() const noexcept { return handler_->no_ack(); }
+
+    queue_description queue_;
+    std::unique_ptr<any_handler> handler_;
+    retry_limit limit_;
+    flush_policy flush_policy_;
+    std::uint32_t concurrency_ = 1;
+    on_failure on_failure_ = on_failure::retry;
+
+    std::unique_ptr<settler> settler_;
+    std::unique_ptr<inbox> inbox_;
+    std::unique_ptr<amqp::channel> channel_;
+    std::string consumer_tag_;
+    std::string queue_name_; // what the server named it, or the name
+    runtime::event interrupted_;
+    runtime::notifier idle_;
+    interruption interruption_ = interruption::none;
+    stop_request stop_request_ = nullptr;
+    void* stop_object_ = nullptr;
+    subscription_metrics counts_;
+    runtime::random_source random_;
+    runtime::time_point next_delay_warning_{};
+    health health_ = health::idle;
+    bool cancelling_ = false;
+};
+
+} // namespace acquit::settle
