@@ -37,11 +37,11 @@ struct client_options {
     std::uint32_t frame_size_max = 131072; ///< bytes, whole frame; 0 = whatever the server offers
     std::uint16_t channel_max = 2047;      ///< 0 = whatever the server offers
     std::uint16_t heartbeat_s = 60;        ///< seconds; 0 switches heartbeats off
-    std::string connection_name;           ///< shown by RabbitMQ's tools; empty = none
+    std::string connection_name{};         ///< shown by RabbitMQ's tools; empty = none
     std::string locale = "en_US";
     /// Set over our own: product, version, platform, information, capabilities.
-    wire::table properties;
-    session_limits limits;
+    wire::table properties{};
+    session_limits limits{};
 };
 
 /// A server's side: the tests, the simulation and the stand-in server.
@@ -54,10 +54,10 @@ struct server_options {
     std::string product = "RabbitMQ";
     std::string version = "4.0.5";
     /// Set over our own: product, version, platform, capabilities as RabbitMQ has them.
-    wire::table properties;
+    wire::table properties{};
     std::vector<std::pair<std::string, std::string>> users{{"guest", "guest"}};
     std::vector<std::string> vhosts{"/"};
-    session_limits limits;
+    session_limits limits{};
 };
 
 /// The table that a client sends in start-ok: the user's properties over ours.

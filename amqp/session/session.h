@@ -129,18 +129,18 @@ public:
                              const wire::properties& properties, std::span<const std::byte> body);
 
     /// The same with properties as they came, flags included: `content_event::properties`.
-    send_status send_content(std::uint16_t channel, const wire::basic::publish& method,
-                             std::span<const std::byte> properties,
-                             std::span<const std::byte> body);
-    send_status send_content(std::uint16_t channel, const wire::basic::deliver& method,
-                             std::span<const std::byte> properties,
-                             std::span<const std::byte> body);
-    send_status send_content(std::uint16_t channel, const wire::basic::get_ok& method,
-                             std::span<const std::byte> properties,
-                             std::span<const std::byte> body);
-    send_status send_content(std::uint16_t channel, const wire::basic::return_& method,
-                             std::span<const std::byte> properties,
-                             std::span<const std::byte> body);
+    send_status send_raw_content(std::uint16_t channel, const wire::basic::publish& method,
+                                 std::span<const std::byte> properties,
+                                 std::span<const std::byte> body);
+    send_status send_raw_content(std::uint16_t channel, const wire::basic::deliver& method,
+                                 std::span<const std::byte> properties,
+                                 std::span<const std::byte> body);
+    send_status send_raw_content(std::uint16_t channel, const wire::basic::get_ok& method,
+                                 std::span<const std::byte> properties,
+                                 std::span<const std::byte> body);
+    send_status send_raw_content(std::uint16_t channel, const wire::basic::return_& method,
+                                 std::span<const std::byte> properties,
+                                 std::span<const std::byte> body);
 
     /// Client: a new password or token; `secret_updated` follows. RabbitMQ extension.
     send_status send_update_secret(std::string_view secret, std::string_view reason);

@@ -252,9 +252,9 @@ send_status session::send_content(std::uint16_t channel, const wire::basic::publ
     return write_content(channel, method, properties, body);
 }
 
-send_status session::send_content(std::uint16_t channel, const wire::basic::publish& method,
-                                  std::span<const std::byte> properties,
-                                  std::span<const std::byte> body)
+send_status session::send_raw_content(std::uint16_t channel, const wire::basic::publish& method,
+                                      std::span<const std::byte> properties,
+                                      std::span<const std::byte> body)
 {
     return write_content(channel, method, wire::properties_view(properties), body);
 }
@@ -266,9 +266,9 @@ send_status session::send_content(std::uint16_t channel, const wire::basic::deli
     return write_content(channel, method, properties, body);
 }
 
-send_status session::send_content(std::uint16_t channel, const wire::basic::deliver& method,
-                                  std::span<const std::byte> properties,
-                                  std::span<const std::byte> body)
+send_status session::send_raw_content(std::uint16_t channel, const wire::basic::deliver& method,
+                                      std::span<const std::byte> properties,
+                                      std::span<const std::byte> body)
 {
     return write_content(channel, method, wire::properties_view(properties), body);
 }
@@ -280,9 +280,9 @@ send_status session::send_content(std::uint16_t channel, const wire::basic::get_
     return write_content(channel, method, properties, body);
 }
 
-send_status session::send_content(std::uint16_t channel, const wire::basic::get_ok& method,
-                                  std::span<const std::byte> properties,
-                                  std::span<const std::byte> body)
+send_status session::send_raw_content(std::uint16_t channel, const wire::basic::get_ok& method,
+                                      std::span<const std::byte> properties,
+                                      std::span<const std::byte> body)
 {
     return write_content(channel, method, wire::properties_view(properties), body);
 }
@@ -294,9 +294,9 @@ send_status session::send_content(std::uint16_t channel, const wire::basic::retu
     return write_content(channel, method, properties, body);
 }
 
-send_status session::send_content(std::uint16_t channel, const wire::basic::return_& method,
-                                  std::span<const std::byte> properties,
-                                  std::span<const std::byte> body)
+send_status session::send_raw_content(std::uint16_t channel, const wire::basic::return_& method,
+                                      std::span<const std::byte> properties,
+                                      std::span<const std::byte> body)
 {
     return write_content(channel, method, wire::properties_view(properties), body);
 }
