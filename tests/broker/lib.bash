@@ -63,34 +63,39 @@ root_of() {
     echo "$root"
 }
 
-# Downloads and unpacks rabbitmq-server and what it needs. No maintainer script runs, no user is created, no service
-# starts: a node only needs the files.
+# Downloads and unpacks rabbitmq-server of a Debian release and all that it depends on. Nothing is installed in the sense
+# of dpkg: no maintainer script runs, no user is created, no service starts, because a node only needs the files. Any user
+# may do it; apt works with folders of its own here and neither asks nor changes the machine's.
 make_root() {
-    local suite=$1 root=$2 log=$brokers/$1.log as_root=() how=()
-    command -v mmdebstrap >/dev/null || skip "a root of Debian $suite needs mmdebstrap, which is not installed"
-    if [ "$(id -u)" != 0 ]; then
-        as_root=(unshare -r) # files of our own, in a namespace of our own
-        unshare -r true 2>/dev/null || as_root=(sudo)
-    fi
-    say "unpacking RabbitMQ of Debian $suite into ${root#"$checkout"/} (about 200 MB, once)"
-    rm -rf "$root.new"
-    bootstrap() {
-        "${as_root[@]}" mmdebstrap --mode=root --variant=extract "$@" \
-            --include=rabbitmq-server,base-files,dash,coreutils,sed,grep,libc-bin,util-linux \
-            --skip=output/dev --skip=output/mknod "$suite" "$root.new" >>"$log" 2>&1
-    }
-    : >"$log"
-    if ! bootstrap; then
+    local suite=$1 root=$2 log=$brokers/$1.log scratch=$brokers/$1.apt package
+    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+        skip "RabbitMQ of Debian $suite is fetched by apt-get, which this machine does not have"
+    say "unpacking RabbitMQ of Debian $suite into ${root#"$checkout"/} (some 200 MB, once)"
+    rm -rf "$root" "$root.new" "$scratch"
+    mkdir -p "$scratch"/{lists,cache/archives}/partial "$root.new"/{usr/{bin,sbin,lib,lib64},proc,dev,mnt,tmp,nodes}
+    for package in bin sbin lib lib64; do ln -s "usr/$package" "$root.new/$package"; done
+    : >"$scratch/status"
+    echo "deb ${ACQUIT_DEBIAN_MIRROR:?} $suite main" >"$scratch/sources.list"
+    local apt=(env LC_ALL=C apt-get -q -y --no-install-recommends
+        -o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
+        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
+        -o Dir::State="$scratch" -o Dir::State::Lists="$scratch/lists" -o Dir::State::Status="$scratch/status"
+        -o Dir::Cache="$scratch/cache" -o Debug::NoLocking=true -o APT::Sandbox::User=
+        -o APT::Update::Post-Invoke= -o APT::Update::Post-Invoke-Success= -o APT::Update::Error-Mode=any)
+    if ! "${apt[@]}" update >"$log" 2>&1; then
         # A mirror that lags, or a clock that runs ahead: signatures are still checked, only the date is not.
-        grep -q 'is expired\|is not valid yet' "$log" || skip "no root of Debian $suite: $(grep '^E:' "$log" | head -1) ($log)"
+        grep -q 'is expired\|is not valid yet' "$log" || skip "no RabbitMQ of Debian $suite: $(grep -m1 '^E:' "$log") ($log)"
         say "the mirror's index of $suite does not agree with this machine's clock; taking it all the same"
-        rm -rf "$root.new"
-        bootstrap --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Check-Date "false"' ||
-            skip "no root of Debian $suite: $(grep '^E:' "$log" | tail -1) ($log)"
+        apt+=(-o Acquire::Check-Valid-Until=false -o Acquire::Check-Date=false)
+        "${apt[@]}" update >>"$log" 2>&1 || skip "no RabbitMQ of Debian $suite: $(grep '^E:' "$log" | tail -1) ($log)"
     fi
-    mkdir -p "$root.new"/{proc,dev,mnt,tmp,nodes}
+    "${apt[@]}" install --download-only rabbitmq-server base-files dash coreutils sed grep libc-bin util-linux \
+        >>"$log" 2>&1 || skip "no RabbitMQ of Debian $suite: $(grep '^E:' "$log" | tail -1) ($log)"
+    for package in "$scratch"/cache/archives/*.deb; do
+        dpkg-deb -x "$package" "$root.new" 2>>"$log" || die "cannot unpack ${package##*/}: $(tail -1 "$log")"
+    done
+    rm -rf "$scratch"
     touch "$root.new/.complete"
-    rm -rf "$root"
     mv "$root.new" "$root"
 }
 
