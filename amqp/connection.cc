@@ -79,10 +79,14 @@ runtime::task<> connection::run()
     phase_ = phase::connecting;
     std::exception_ptr why;
     try {
-        stream_ = co_await runtime::with_timeout(options_.connect_timeout, connect());
-        peer_ = stream_->peer();
-        input_ = std::make_unique<runtime::receive_buffer>(runtime::loop::current());
-        co_await serve();
+        co_await runtime::with_scope([this](runtime::scope& tasks) -> runtime::task<> {
+            serving_ = &tasks;
+            stream_ = co_await runtime::with_timeout(options_.connect_timeout, connect());
+            peer_ = stream_->peer();
+            input_ = std::make_unique<runtime::receive_buffer>(runtime::loop::current());
+            co_await serve(tasks);
+            tasks.cancel();
+        });
     } catch (const runtime::io_error& failed) {
         why = std::make_exception_ptr(connection_error(failed.what()));
     } catch (const runtime::timed_out& late) {
@@ -93,6 +97,7 @@ runtime::task<> connection::run()
     } catch (...) {
         why = std::current_exception();
     }
+    serving_ = nullptr;
     if (!why) why = failure_;
     end(why);
     if (why) std::rethrow_exception(why);
@@ -115,19 +120,14 @@ runtime::task<std::unique_ptr<runtime::stream>> connection::connect()
     throw connection_error(reasons);
 }
 
-runtime::task<> connection::serve()
+runtime::task<> connection::serve(runtime::scope& tasks)
 {
     session_.start(now_ns());
-    co_await runtime::with_scope([this](runtime::scope& tasks) -> runtime::task<> {
-        serving_ = &tasks;
-        tasks.spawn(write_loop());
-        tasks.spawn(handshake_watch());
-        output_written();
-        co_await read_loop();
-        co_await say_goodbye();
-        serving_ = nullptr;
-        tasks.cancel();
-    });
+    tasks.spawn(write_loop());
+    tasks.spawn(handshake_watch());
+    output_written();
+    co_await read_loop();
+    co_await say_goodbye();
 }
 
 runtime::task<> connection::read_loop()
@@ -298,6 +298,12 @@ runtime::task<> connection::opened()
 runtime::task<> connection::close(std::uint16_t code, std::string text)
 {
     if (phase_ == phase::idle || phase_ == phase::over) co_return;
+    if (phase_ == phase::connecting) {
+        failure_ = std::make_exception_ptr(connection_error("closed before it was open"));
+        serving_->cancel();
+        co_await over_.wait();
+        co_return;
+    }
     if (phase_ != phase::closing) {
         phase_ = phase::closing;
         lose_channels(std::make_exception_ptr(connection_error("the connection was closed by this side")));

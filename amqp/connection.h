@@ -103,7 +103,7 @@ private:
     };
 
     runtime::task<std::unique_ptr<runtime::stream>> connect();
-    runtime::task<> serve();
+    runtime::task<> serve(runtime::scope& tasks);
     runtime::task<> say_goodbye();
     runtime::task<> read_to_end();
     runtime::task<> read_loop();
