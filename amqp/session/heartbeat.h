@@ -35,15 +35,16 @@ public:
         return interval_ != 0 && now_ns >= last_input_ + 2 * interval_;
     }
 
-    /// When to look again; `never_ns` when heartbeats are off.
-    [[nodiscard]] std::uint64_t next_ns() const noexcept
+    /// When to look again, always after `now_ns` once a due beat was noted; `never_ns` when
+    /// heartbeats are off.
+    [[nodiscard]] std::uint64_t next_ns(std::uint64_t now_ns) const noexcept
     {
         if (interval_ == 0) {
             return never_ns;
         }
         const auto beat = last_output_ + interval_ / 2;
         const auto death = last_input_ + 2 * interval_;
-        return beat < death ? beat : death;
+        return death > now_ns && death < beat ? death : beat;
     }
 
 private:

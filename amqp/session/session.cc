@@ -334,7 +334,7 @@ session::tick_result session::tick(std::uint64_t now_ns)
         }
         heartbeat_.note_output(now_ns);
     }
-    return {heartbeat_.peer_dead(now_ns), heartbeat_.next_ns()};
+    return {heartbeat_.peer_dead(now_ns), heartbeat_.next_ns(now_ns)};
 }
 
 wire::table_view session::peer_properties() const noexcept

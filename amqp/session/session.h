@@ -164,7 +164,7 @@ public:
     /// before believing `peer_dead`: a process that was stopped finds its bytes there.
     tick_result tick(std::uint64_t now_ns);
     /// When `tick` is due; changes at tuning, so look again after `next` during the handshake.
-    [[nodiscard]] std::uint64_t next_tick_ns() const noexcept { return heartbeat_.next_ns(); }
+    [[nodiscard]] std::uint64_t next_tick_ns() const noexcept { return heartbeat_.next_ns(0); }
     /// Bytes came in, whatever they are.
     void note_input(std::uint64_t now_ns) noexcept { heartbeat_.note_input(now_ns); }
     /// Bytes went out.
