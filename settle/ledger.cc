@@ -2,7 +2,6 @@
 #include <acquit/settle/ledger.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -15,10 +14,9 @@ namespace wire = amqp::wire;
 // One bit each, so that eight tags are tested by one AND.
 constexpr std::uint8_t state_gone = 0;
 constexpr std::uint8_t state_open = 1;
-constexpr std::uint8_t state_rejected = 2;
-constexpr std::uint8_t state_requeued = 4;
-constexpr std::uint8_t state_acked = 8;
-constexpr std::uint8_t state_skipped = 16;
+constexpr auto state_rejected = static_cast<std::uint8_t>(disposition::reject);
+constexpr auto state_requeued = static_cast<std::uint8_t>(disposition::requeue);
+constexpr auto state_acked = static_cast<std::uint8_t>(disposition::ack);
 constexpr std::uint8_t states_refused = state_rejected | state_requeued;
 constexpr std::uint8_t states_decided = states_refused | state_acked;
 constexpr std::uint8_t states_outstanding = states_decided | state_open;
@@ -36,12 +34,6 @@ constexpr std::uint64_t no_tag = ~std::uint64_t{0};
 constexpr std::uint64_t in_each_byte(std::uint8_t state) noexcept
 {
     return state * 0x0101010101010101u;
-}
-
-std::uint8_t state_after(disposition how) noexcept
-{
-    constexpr std::array<std::uint8_t, 3> states{state_acked, state_rejected, state_requeued};
-    return states[static_cast<std::size_t>(how)];
 }
 
 // Eight states, the lowest tag in the lowest byte.
@@ -70,15 +62,17 @@ template <class Step>
 void for_each_word(const std::uint8_t* ring, std::uint64_t mask, std::uint64_t from,
                    std::uint64_t to, Step&& step) noexcept
 {
-    for (std::uint64_t first = from & ~std::uint64_t{7}; first < to; first += 8) {
-        std::uint64_t word = load_word(ring + (first & mask));
-        if (first < from)
-            word &= ~std::uint64_t{0} << (8 * (from - first));
-        if (to - first < 8)
-            word &= ~(~std::uint64_t{0} << (8 * (to - first)));
+    if (from >= to)
+        return;
+    std::uint64_t first = from & ~std::uint64_t{7};
+    std::uint64_t word = load_word(ring + (first & mask)) & ~std::uint64_t{0} << 8 * (from - first);
+    while (to - first > 8) {
         if (!step(word, first))
             return;
+        first += 8;
+        word = load_word(ring + (first & mask));
     }
+    step(word & ~std::uint64_t{0} >> 8 * (first + 8 - to), first);
 }
 
 } // namespace
@@ -156,35 +150,7 @@ ledger::ledger(std::uint32_t window_hint)
     const std::size_t capacity = std::bit_ceil(std::max(wanted, capacity_min));
     ring_ = std::make_unique<std::uint8_t[]>(capacity);
     mask_ = capacity - 1;
-}
-
-bool ledger::delivered(std::uint64_t tag)
-{
-    if (!append(tag, state_open))
-        return false;
-    ++unsettled_;
-    return true;
-}
-
-bool ledger::skipped(std::uint64_t tag)
-{
-    // With nothing older in the ring there is nothing to remember.
-    if (tag == next_ && base_ == next_) {
-        base_ = ++next_;
-        return true;
-    }
-    return append(tag, state_skipped);
-}
-
-bool ledger::append(std::uint64_t tag, std::uint8_t state)
-{
-    if (tag != next_)
-        return false;
-    if (next_ - base_ > mask_) [[unlikely]]
-        make_room();
-    state_of(tag) = state;
-    ++next_;
-    return true;
+    set_base(1);
 }
 
 void ledger::make_room()
@@ -205,7 +171,7 @@ void ledger::move_low_half_to_stragglers()
     const std::uint64_t middle = base_ + capacity() / 2;
     for (std::uint64_t tag = base_; (tag = find(tag, middle, states_outstanding)) < middle; ++tag)
         stragglers_.push_back({tag, state_of(tag)});
-    base_ = middle;
+    set_base(middle);
     forget_gone();
 }
 
@@ -217,32 +183,20 @@ void ledger::grow()
         ring[tag & mask] = state_of(tag);
     ring_ = std::move(ring);
     mask_ = mask;
+    set_base(base_);
 }
 
-settled ledger::settle(std::uint64_t tag, disposition how) noexcept
+// A tag that is not open in the ring.
+settled ledger::settle_rare(std::uint64_t tag, disposition how) noexcept
 {
-    const std::uint8_t state = state_after(how);
-    if (tag - base_ >= next_ - base_) [[unlikely]] // unsigned: also what lies below base_
-        return settle_straggler(tag, state);
-    std::uint8_t& now = state_of(tag);
-    if (now != state_open) [[unlikely]]
-        return now == state_skipped ? settled::stale : settled::already;
-    now = state;
-    dirty_low_ = std::min(dirty_low_, tag);
-    --unsettled_;
-    ++unflushed_;
-    return settled::done;
-}
-
-settled ledger::settle_straggler(std::uint64_t tag, std::uint8_t state) noexcept
-{
+    if (tag >= base_ && tag < next_)
+        return state_of(tag) == state_skipped ? settled::stale : settled::already;
     const auto found = std::ranges::lower_bound(stragglers_, tag, {}, &straggler::tag);
     if (found == stragglers_.end() || found->tag != tag)
         return settled::stale;
     if (found->state != state_open)
         return settled::already;
-    found->state = state;
-    --unsettled_;
+    found->state = static_cast<std::uint8_t>(how);
     ++unflushed_;
     return settled::done;
 }
@@ -296,6 +250,13 @@ ledger::low_run ledger::find_low_run() const noexcept
     std::uint64_t ack_word = 0;
     std::uint64_t ack_word_first = 0;
     for_each_word(ring_.get(), mask_, base_, next_, [&](std::uint64_t word, std::uint64_t first) {
+        constexpr std::uint64_t all_acked = in_each_byte(state_acked);
+        if (word == all_acked) {
+            ack_word = word;
+            ack_word_first = first;
+            run.acks += 8;
+            return true;
+        }
         const std::uint64_t open = word & in_each_byte(state_open);
         if (open != 0) {
             word &= (open & (~open + 1)) - 1; // what is below the first open one
@@ -327,9 +288,10 @@ bool ledger::write_low_run(frame_writer& out) noexcept
     if (!out.ack(run.top_ack, true, run.acks))
         return false;
     unflushed_ -= run.acks;
+    gone_ += run.acks;
     // A straggler that is left is above the multiple; then the ring is, too.
     std::erase_if(stragglers_, [&](const straggler& old) { return old.tag <= run.top_ack; });
-    base_ = std::max(base_, run.top_ack + 1);
+    set_base(std::max(base_, run.top_ack + 1));
     return true;
 }
 
@@ -347,6 +309,7 @@ bool ledger::write_singles(frame_writer& out, std::uint64_t until, std::uint8_t 
             if ((complete = out.single(old.tag, old.state))) {
                 old.state = state_gone;
                 --unflushed_;
+                ++gone_;
             }
         }
         std::erase_if(stragglers_, [](const straggler& old) { return old.state == state_gone; });
@@ -364,6 +327,7 @@ bool ledger::write_singles(frame_writer& out, std::uint64_t until, std::uint8_t 
                               return false;
                           state_of(first + byte) = state_gone;
                           --unflushed_;
+                          ++gone_;
                           word &= word - 1;
                       }
                       return unflushed_ != 0;
@@ -397,16 +361,16 @@ flush_result ledger::give_back(std::span<std::byte> out, std::uint16_t channel, 
         return {};
     for (const straggler& old : stragglers_)
         alone = alone && (old.tag > top || (old.tag >= first && old.state == state_open));
-    alone = alone && find(base_, std::min(first, top), states_outstanding) >= std::min(first, top);
+    alone = alone && find(base_, first, states_outstanding) >= first; // first <= top
     alone = alone && find(base_, top, states_decided) >= top;
 
     bool complete = true;
     if (alone && open > 1) {
         if (!frames.nack(top, true, open))
             return {.complete = false};
-        unsettled_ -= open;
+        gone_ += open;
         std::erase_if(stragglers_, [&](const straggler& old) { return old.tag <= top; });
-        base_ = std::max(base_, top + 1);
+        set_base(std::max(base_, top + 1));
     } else {
         for (straggler& old : stragglers_) {
             if (old.tag < first || old.tag >= end || old.state != state_open)
@@ -414,7 +378,7 @@ flush_result ledger::give_back(std::span<std::byte> out, std::uint16_t channel, 
             if (!(complete = frames.single(old.tag, state_open)))
                 break;
             old.state = state_gone;
-            --unsettled_;
+            ++gone_;
         }
         std::erase_if(stragglers_, [](const straggler& old) { return old.state == state_gone; });
         for (std::uint64_t tag = std::max(first, base_);
@@ -422,7 +386,7 @@ flush_result ledger::give_back(std::span<std::byte> out, std::uint16_t channel, 
             if (!(complete = frames.single(tag, state_open)))
                 break;
             state_of(tag) = state_gone;
-            --unsettled_;
+            ++gone_;
         }
     }
     forget_gone();
@@ -431,9 +395,9 @@ flush_result ledger::give_back(std::span<std::byte> out, std::uint16_t channel, 
 
 void ledger::reset() noexcept
 {
-    base_ = 1;
+    set_base(1);
     next_ = 1;
-    unsettled_ = 0;
+    gone_ = 0;
     unflushed_ = 0;
     dirty_low_ = no_tag;
     stragglers_.clear();
@@ -443,7 +407,7 @@ void ledger::reset() noexcept
 
 std::uint64_t ledger::oldest_unsettled_tag() const noexcept
 {
-    if (unsettled_ == 0)
+    if (unsettled() == 0)
         return 0;
     for (const straggler& old : stragglers_)
         if (old.state == state_open)
@@ -454,7 +418,7 @@ std::uint64_t ledger::oldest_unsettled_tag() const noexcept
 // Raises base_ to the oldest outstanding tag of the ring, or to next_.
 void ledger::forget_gone() noexcept
 {
-    base_ = outstanding() == stragglers_.size() ? next_ : find(base_, next_, states_outstanding);
+    set_base(outstanding() == stragglers_.size() ? next_ : find(base_, next_, states_outstanding));
 }
 
 // The first tag of [from, to) in one of the states, or `to` (or `from`, if that is larger).

@@ -39,7 +39,8 @@ namespace acquit::settle {
 // What the broker is told of one delivery. reject is basic.reject requeue=0, requeue is requeue=1;
 // neither is ever a basic.nack (RabbitMQ 4.3: a nack does not count toward a quorum queue's
 // delivery limit).
-enum class disposition : std::uint8_t { ack, reject, requeue };
+// The values are the states that a tag takes: one bit each (see ledger.cc).
+enum class disposition : std::uint8_t { reject = 2, requeue = 4, ack = 8 };
 
 enum class settled : std::uint8_t {
     done,  // recorded; the next flush tells the broker
@@ -61,15 +62,30 @@ public:
     // allocations are here and in delivered()/skipped(), when more turn out to be outstanding.
     explicit ledger(std::uint32_t window_hint);
 
-    // A delivery arrived. Tags of a channel ascend by one (AMQP 0-9-1 1.8.3.13, RabbitMQ). False:
-    // this tag is not the next one, nothing was recorded; the peer is broken, close the channel.
-    [[nodiscard]] bool delivered(std::uint64_t tag);
+    // A delivery arrived. Tags of a channel ascend by one (AMQP 0-9-1 1.8.3.13, RabbitMQ). False: this
+    // tag is not the next one, nothing was recorded; the peer is broken, close the channel.
+    [[nodiscard]] bool delivered(std::uint64_t tag) { return append(tag, state_open); }
 
     // The same for a delivery that needs no settlement: of a no_ack consumer on the same channel.
-    [[nodiscard]] bool skipped(std::uint64_t tag);
+    [[nodiscard]] bool skipped(std::uint64_t tag)
+    {
+        if (!append(tag, state_skipped))
+            return false;
+        ++gone_;
+        return true;
+    }
 
     // Decides one delivery. Never throws, never allocates, writes nothing.
-    settled settle(std::uint64_t tag, disposition how) noexcept;
+    settled settle(std::uint64_t tag, disposition how) noexcept
+    {
+        if (tag < base_ || tag >= next_ || state_of(tag) != state_open) [[unlikely]]
+            return settle_rare(tag, how);
+        state_of(tag) = static_cast<std::uint8_t>(how);
+        if (tag < dirty_low_)
+            dirty_low_ = tag;
+        ++unflushed_;
+        return settled::done;
+    }
 
     // The same by a token that remembers its epoch: stale when the channel is not that one any
     // more.
@@ -101,11 +117,11 @@ public:
     void reset() noexcept;
 
     // Delivered, no decision yet.
-    [[nodiscard]] std::uint64_t unsettled() const noexcept { return unsettled_; }
+    [[nodiscard]] std::uint64_t unsettled() const noexcept { return outstanding() - unflushed_; }
     // Decided, not written yet.
     [[nodiscard]] std::uint64_t unflushed() const noexcept { return unflushed_; }
     // What the broker counts against the prefetch: the sum of both.
-    [[nodiscard]] std::uint64_t outstanding() const noexcept { return unsettled_ + unflushed_; }
+    [[nodiscard]] std::uint64_t outstanding() const noexcept { return next_ - 1 - gone_; }
     // The oldest delivery without a decision, 0 if there is none. For metrics: walks the window.
     [[nodiscard]] std::uint64_t oldest_unsettled_tag() const noexcept;
     // The tag that the next delivery will have.
@@ -122,16 +138,33 @@ private:
     struct low_run;
     class frame_writer;
 
-    [[nodiscard]] bool append(std::uint64_t tag, std::uint8_t state);
+    static constexpr std::uint8_t state_open = 1;
+    static constexpr std::uint8_t state_skipped = 16;
+
+    [[nodiscard]] bool append(std::uint64_t tag, std::uint8_t state)
+    {
+        if (tag != next_) [[unlikely]]
+            return false;
+        if (next_ == full_) [[unlikely]]
+            make_room();
+        state_of(tag) = state;
+        ++next_;
+        return true;
+    }
     void make_room();
     void grow();
     void move_low_half_to_stragglers();
-    settled settle_straggler(std::uint64_t tag, std::uint8_t state) noexcept;
+    settled settle_rare(std::uint64_t tag, disposition how) noexcept;
 
     [[nodiscard]] low_run find_low_run() const noexcept;
     bool write_low_run(frame_writer& out) noexcept;
     bool write_singles(frame_writer& out, std::uint64_t until, std::uint8_t states) noexcept;
     void forget_gone() noexcept;
+    void set_base(std::uint64_t tag) noexcept
+    {
+        base_ = tag;
+        full_ = tag + capacity();
+    }
 
     [[nodiscard]] std::uint64_t find(std::uint64_t from, std::uint64_t to,
                                      std::uint8_t states) const noexcept;
@@ -139,10 +172,11 @@ private:
 
     std::unique_ptr<std::uint8_t[]> ring_;
     std::uint64_t mask_;
-    std::uint64_t base_ = 1;      // every tag below is gone, skipped or a straggler
-    std::uint64_t next_ = 1;      // every tag from here on is unknown; next_ - base_ <= capacity()
-    std::uint64_t unsettled_ = 0; // open ones, in the ring and among the stragglers
-    std::uint64_t unflushed_ = 0; // acked, rejected and requeued ones, likewise
+    std::uint64_t base_ = 1; // every tag below is gone, skipped or a straggler
+    std::uint64_t next_ = 1; // every tag from here on is unknown
+    std::uint64_t full_;     // base_ + capacity(): the first tag that has no place
+    std::uint64_t gone_ = 0; // how many tags the broker was told of, or that need no settlement
+    std::uint64_t unflushed_ = 0; // how many are acked, rejected or requeued, stragglers included
     std::uint64_t dirty_low_ = ~std::uint64_t{0}; // no decided tag of the ring is below
     std::vector<straggler> stragglers_;           // ascending, below base_, outstanding each
     std::uint32_t epoch_ = 1;

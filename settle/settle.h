@@ -1,6 +1,7 @@
 #pragma once
 
 #include <acquit/settle/backoff.h>
+#include <acquit/settle/deliveries.h>
 #include <acquit/settle/exchange.h>
 #include <acquit/settle/flush_policy.h>
 #include <acquit/settle/handler.h>
@@ -29,6 +30,7 @@
 /// * `ledger.h`, `flush_policy.h`, `settler.h`: decisions become the fewest frames, and when they
 ///   are written.
 /// * `inbox.h`: deliveries wait for handlers, holding the bytes they point to.
+/// * `deliveries.h`: for who writes the loop alone.
 /// * `subscription.h`: one consumer with its handlers, limits and health.
 /// * `service.h`: several subscriptions, from the start to the report after the drain.
 /// * `queue.h`, `exchange.h`, `topology.h`: what must be on the broker, declared or checked.

@@ -5,6 +5,7 @@
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/timer.h>
 #include <acquit/settle/backoff.h>
+#include <acquit/settle/deliveries.h>
 #include <acquit/settle/topology.h>
 
 #include <fmt/format.h>
@@ -294,14 +295,12 @@ void subscription::finish(delivery& d, outcome decided) noexcept
         ++counts_.acked;
         return;
     }
-    disposition how = disposition::ack;
     switch (decided.kind()) {
     case outcome_kind::ack:
         ++counts_.acked;
         break;
     case outcome_kind::drop:
         ++counts_.dropped;
-        how = disposition::reject;
         break;
     case outcome_kind::retry_after:
         ++counts_.delays_dropped;
@@ -309,10 +308,9 @@ void subscription::finish(delivery& d, outcome decided) noexcept
         [[fallthrough]];
     case outcome_kind::retry:
         ++counts_.retried;
-        how = disposition::requeue;
         break;
     }
-    if (inbox_->settle(d, how) != settled::done) {
+    if (inbox_->settle(d, disposition_of(decided)) != settled::done) {
         ++counts_.stale;
         runtime::log(runtime::log_level::debug, "settlement came after its channel was gone",
                      {{"queue", queue_name_}, {"outcome", std::string(decided.name())}});

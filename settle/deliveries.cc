@@ -1,0 +1,94 @@
+#include <acquit/settle/deliveries.h>
+
+#include <acquit/runtime/assert.h>
+#include <acquit/settle/topology.h>
+
+namespace acquit::settle {
+
+owned_delivery& owned_delivery::operator=(owned_delivery&& other) noexcept
+{
+    if (this != &other) {
+        if (held_ != nullptr) owner_->leave_undecided(*held_);
+        owner_ = other.owner_;
+        held_ = std::exchange(other.held_, nullptr);
+    }
+    return *this;
+}
+
+owned_delivery::~owned_delivery()
+{
+    if (held_ != nullptr) owner_->leave_undecided(*held_);
+}
+
+settled owned_delivery::settle(outcome decided) noexcept
+{
+    if (held_ == nullptr) return settled::already;
+    return owner_->settle(*std::exchange(held_, nullptr), decided);
+}
+
+deliveries::deliveries(amqp::connection& broker, queue_description queue, flush_policy flush)
+    : queue_(std::move(queue)), settler_(flush, queue_.prefetch), inbox_(settler_, false),
+      channel_(broker)
+{
+    auto problems = queue_.problems();
+    if (auto problem = validate(flush, queue_.prefetch)) problems.push_back(std::move(*problem));
+    if (!problems.empty()) throw start_error(problems);
+    inbox_.on_end(
+        [](void* self, std::exception_ptr why) noexcept {
+            auto& me = *static_cast<deliveries*>(self);
+            if (why == nullptr) {
+                why = std::make_exception_ptr(amqp::channel_error(
+                    me.channel_.number(), 404, "the broker ended the consumer", 0, 0));
+            } else {
+                (void)me.inbox_.detach();
+                me.settler_.detach();
+            }
+            me.lost_ = std::move(why);
+            me.inbox_.close();
+        },
+        this);
+}
+
+runtime::task<> deliveries::open()
+{
+    co_await channel_.open();
+    co_await channel_.qos(queue_.prefetch);
+    settler_.attach(channel_);
+    inbox_.attach(channel_);
+    tag_ = co_await channel_.consume(
+        {.queue = queue_.name, .arguments = queue_.consume_arguments.view()}, inbox_);
+}
+
+runtime::task<> deliveries::stop()
+{
+    if (channel_.is_open() && !tag_.empty()) co_await channel_.cancel(std::exchange(tag_, {}));
+    inbox_.close();
+}
+
+runtime::task<> deliveries::close()
+{
+    co_await stop();
+    const auto untouched = inbox_.withdraw_backlog();
+    ACQUIT_ASSERT(inbox_.in_hand() == 0, "deliveries closed while {} of them are not settled",
+                  inbox_.in_hand());
+    if (!channel_.is_open()) co_return;
+    settler_.flush();
+    settler_.give_back(untouched.first, untouched.last);
+    co_await channel_.barrier();
+    co_await channel_.close();
+}
+
+settled deliveries::settle(held_delivery& d, outcome decided) noexcept
+{
+    const settled result = inbox_.settle(d, disposition_of(decided));
+    inbox_.release(d);
+    return result;
+}
+
+void deliveries::leave_undecided(held_delivery& d) noexcept
+{
+    ++undecided_;
+    (void)settle(d, retry());
+}
+
+} // namespace acquit::settle
