@@ -48,7 +48,7 @@ public:
                 return wrong;
         std::array<disposition, 6> chosen{};
         for (std::size_t i = 0; i < n_; ++i, decisions /= 3)
-            chosen[i] = static_cast<disposition>(decisions % 3);
+            chosen[i] = all_dispositions[decisions % 3];
         for (std::size_t i = 0; i < n_; ++i) {
             const std::uint8_t which = order[i];
             if (book_.settle(tags_[which], chosen[which]) != settled::done)

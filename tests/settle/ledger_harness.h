@@ -5,6 +5,7 @@
 
 #include <acquit/settle/ledger.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -12,6 +13,9 @@
 namespace acquit::settle::testing {
 
 inline constexpr std::uint16_t test_channel = 0x0102;
+
+inline constexpr std::array all_dispositions{disposition::ack, disposition::reject,
+                                             disposition::requeue};
 
 fate fate_after(disposition how);
 

@@ -74,11 +74,7 @@ private:
     {
         return std::uniform_int_distribution<std::uint64_t>{0, n - 1}(random_);
     }
-    disposition any()
-    {
-        return below(4) != 0 ? disposition::ack : disposition{static_cast<std::uint8_t>(below(3))};
-    }
-
+    disposition any() { return below(4) != 0 ? disposition::ack : all_dispositions[below(3)]; }
     void deliver_some()
     {
         const std::uint64_t room =

@@ -128,6 +128,10 @@ TEST(ledger, a_traffic_of_no_ack_deliveries_alone_takes_no_room)
         h.skip();
     EXPECT_EQ(h.book.capacity(), before);
     h.finish();
+    for (int i = 0; i < 1000; ++i)
+        h.skip();
+    EXPECT_EQ(h.book.capacity(), before);
+    EXPECT_EQ(h.book.settle(h.book.next_tag() - 1, ack), settled::stale);
 }
 
 TEST(ledger, a_delivery_that_stays_open_does_not_make_the_ring_grow_with_the_distance)
@@ -277,6 +281,14 @@ TEST(ledger, give_back_of_nothing_writes_nothing)
     EXPECT_TRUE(h.book.give_back({}, test_channel, 3, 9).complete);
     EXPECT_TRUE(h.book.give_back({}, test_channel, 2, 1).complete);
     h.finish();
+}
+
+TEST(ledger, give_back_of_a_lone_delivery_is_no_multiple)
+{
+    ledger_harness h{8};
+    h.deliver(1);
+    EXPECT_EQ(h.give_back(1, 1).frames, 1u);
+    EXPECT_EQ(h.server.multiples(), 0u);
 }
 
 TEST(ledger, give_back_with_a_short_span_goes_on_at_the_next_call)
