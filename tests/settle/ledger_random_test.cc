@@ -51,8 +51,8 @@ public:
             settle_in_order();
             break;
         case 8:
-            if (below(8) == 0)
-                give_back_newest();
+            if (below(4) == 0)
+                give_back_some();
             break;
         case 9:
             if (below(64) == 0)
@@ -100,12 +100,18 @@ private:
                 h_.settle(h_.open[from + below(h_.open.size() - from)], any());
         }
     }
-    void give_back_newest()
+    // The newest ones as a drain does, or any range: then decided ones and old ones lie in it.
+    void give_back_some()
     {
         if (h_.open.empty())
             return;
-        h_.give_back(h_.open[below(h_.open.size())], h_.book.next_tag() - below(2),
-                     below(2) == 0 ? SIZE_MAX : below(4));
+        std::uint64_t first = h_.open[below(h_.open.size())];
+        std::uint64_t last = h_.book.next_tag() - below(2);
+        if (below(2) == 0) {
+            first = below(2) == 0 ? first : h_.open.front();
+            last = std::max(first, h_.open[below(h_.open.size())]);
+        }
+        h_.give_back(first, last, below(2) == 0 ? SIZE_MAX : below(4));
     }
 
     std::mt19937_64 random_;

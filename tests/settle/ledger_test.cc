@@ -270,6 +270,32 @@ TEST(ledger, give_back_never_covers_what_a_handler_has_or_has_decided)
     EXPECT_EQ(h.server.fate_of(6), fate::rejected);
 }
 
+TEST(ledger, give_back_ends_where_it_was_told)
+{
+    ledger_harness h{8};
+    h.deliver(6);
+    EXPECT_EQ(h.give_back(1, 4).frames, 1u);
+    EXPECT_EQ(h.server.unacked(), (std::vector<std::uint64_t>{5, 6}));
+    h.deliver(1);
+    h.settle(5, ack);
+    EXPECT_EQ(h.give_back(6, 6).frames, 1u);
+    EXPECT_EQ(h.server.unacked(), (std::vector<std::uint64_t>{5, 7}));
+    h.finish();
+}
+
+TEST(ledger, give_back_of_old_ones_leaves_decided_and_newer_old_ones_alone)
+{
+    ledger_harness h{16};
+    h.deliver(6);
+    for (int i = 0; i < 200; ++i)
+        h.settle(h.deliver(), ack), h.flush();
+    h.settle(2, reject);
+    EXPECT_EQ(h.give_back(1, 4).frames, 3u);
+    EXPECT_EQ(h.server.unacked(), (std::vector<std::uint64_t>{2, 5, 6}));
+    h.finish();
+    EXPECT_EQ(h.server.fate_of(2), fate::rejected);
+}
+
 TEST(ledger, give_back_of_nothing_writes_nothing)
 {
     ledger_harness h{8};
