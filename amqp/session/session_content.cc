@@ -197,6 +197,7 @@ std::vector<std::byte> session::take_body() noexcept
 void session::release_finished() noexcept
 {
     channels_.half_message(finished_channel_).reset();
+    content_ = {};
     finished_channel_ = 0;
 }
 
