@@ -43,14 +43,14 @@ TEST(flush_policy_L4, hold_0_is_due_at_the_end_of_every_turn)
 
 TEST(flush_policy_L4, the_count_is_a_quarter_of_the_prefetch_between_1_and_256)
 {
-    for (const auto [prefetch, count] : {std::pair{1u, 1u},
-                                         {3u, 1u},
-                                         {4u, 1u},
-                                         {8u, 2u},
-                                         {256u, 64u},
-                                         {1024u, 256u},
-                                         {65535u, 256u},
-                                         {0u, 256u}})
+    for (const auto& [prefetch, count] : {std::pair{1u, 1u},
+                                          {3u, 1u},
+                                          {4u, 1u},
+                                          {8u, 2u},
+                                          {256u, 64u},
+                                          {1024u, 256u},
+                                          {65535u, 256u},
+                                          {0u, 256u}})
         EXPECT_EQ((flush_clock{{}, prefetch}.count()), count) << prefetch;
     EXPECT_EQ((flush_clock{{.count = 7}, 10}.count()), 7u);
 }

@@ -46,10 +46,12 @@ TEST(ledger_L6, settling_and_flushing_never_allocate)
             ASSERT_TRUE(book.delivered(++tag));
         const std::size_t settling = allocations;
         in_delivered += settling - before;
-        for (std::uint64_t each = tag; each >= first; --each)
-            if (each > 2)
-                ASSERT_EQ(book.settle(each, each % 5 == 0 ? disposition::reject : disposition::ack),
-                          settled::done);
+        for (std::uint64_t each = tag; each >= first; --each) {
+            if (each > 2) {
+                const auto how = each % 5 == 0 ? disposition::reject : disposition::ack;
+                ASSERT_EQ(book.settle(each, how), settled::done);
+            }
+        }
         ASSERT_TRUE(book.flush(out, 1).complete);
         in_the_rest += allocations - settling;
     }
