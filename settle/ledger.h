@@ -62,8 +62,8 @@ public:
     // allocations are here and in delivered()/skipped(), when more turn out to be outstanding.
     explicit ledger(std::uint32_t window_hint);
 
-    // A delivery arrived. Tags of a channel ascend by one (AMQP 0-9-1 1.8.3.13, RabbitMQ). False: this
-    // tag is not the next one, nothing was recorded; the peer is broken, close the channel.
+    // A delivery arrived. Tags of a channel ascend by one (AMQP 0-9-1 1.8.3.13, RabbitMQ). False:
+    // this tag is not the next one, nothing was recorded; the peer is broken, close the channel.
     [[nodiscard]] bool delivered(std::uint64_t tag) { return append(tag, state_open); }
 
     // The same for a delivery that needs no settlement: of a no_ack consumer on the same channel.
@@ -87,8 +87,7 @@ public:
         return settled::done;
     }
 
-    // The same by a token that remembers its epoch: stale when the channel is not that one any
-    // more.
+    // The same by a token that remembers its epoch: stale when the channel is another one now.
     settled settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept
     {
         return epoch == epoch_ ? settle(tag, how) : settled::stale;
@@ -102,7 +101,8 @@ public:
     // the next call.
     flush_result flush(std::span<std::byte> out, std::uint16_t channel) noexcept;
 
-    // Gives back, uncounted, what no handler ever saw: every open tag of [first, last] goes as
+    // Gives back what no handler ever saw, uncounted (from RabbitMQ 4.3 on; a quorum queue before
+    // that counts any return): every open tag of [first, last] goes as
     // basic.nack requeue=1 (the one use of basic.nack). One frame with multiple=1 when nothing else
     // is outstanding up to last, singles otherwise: so flush() first. Decided tags in the range
     // keep their decision. The caller answers for it that no open tag of the range is in a handler.
