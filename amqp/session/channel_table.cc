@@ -46,26 +46,26 @@ void channel_table::set(std::uint16_t channel, channel_state state)
         }
         entries_.resize(std::size_t{channel} + 1);
     }
-    auto& entry = entries_[channel];
-    if (entry.state == channel_state::closed && state != channel_state::closed) {
+    auto& here = entries_[channel];
+    if (here.state == channel_state::closed && state != channel_state::closed) {
         ++in_use_;
-    } else if (entry.state != channel_state::closed && state == channel_state::closed) {
+    } else if (here.state != channel_state::closed && state == channel_state::closed) {
         --in_use_;
         free_hint_ = std::min(free_hint_, channel);
     }
-    entry.state = state;
+    here.state = state;
     if (state == channel_state::closed) {
-        entry.half.reset();
+        here.half.reset();
     }
 }
 
 assembly& channel_table::half_message(std::uint16_t channel)
 {
-    auto& entry = entries_[channel];
-    if (!entry.half) {
-        entry.half = std::make_unique<assembly>();
+    auto& here = entries_[channel];
+    if (!here.half) {
+        here.half = std::make_unique<assembly>();
     }
-    return *entry.half;
+    return *here.half;
 }
 
 std::uint16_t channel_table::lowest_free(std::uint16_t channel_max) noexcept

@@ -53,9 +53,9 @@ public:
         if (channel >= entries_.size()) {
             return false;
         }
-        const auto& entry = entries_[channel];
-        return entry.state == channel_state::open &&
-               (!entry.half || entry.half->now == assembly::phase::idle);
+        const auto& here = entries_[channel];
+        return here.state == channel_state::open &&
+               (!here.half || here.half->now == assembly::phase::idle);
     }
 
     /// Lowest number from 1 to `channel_max` whose channel is closed; 0 = none.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <acquit/amqp/wire/constants.h>
+#include <acquit/amqp/wire/deliver_fast.h>
 #include <acquit/amqp/wire/methods.h>
 #include <acquit/amqp/wire/status.h>
 
@@ -49,30 +50,25 @@ enum class content_kind : std::uint8_t { deliver, get_ok, return_, publish };
 
 [[nodiscard]] const char* name(content_kind kind) noexcept;
 
-/// A complete message. Which fields mean something depends on `kind`.
+/// A complete message. Which fields mean something depends on `kind`. The base holds what every
+/// delivery has: channel, redelivered, delivery_tag (deliver, get_ok), consumer_tag (deliver),
+/// exchange, routing_key, properties (the property part of the header frame, flags included), body;
+/// it is a base so that the codec's fast path fills it in place.
 ///
 /// "In input" says that views point into the bytes that were passed to this call of `next`, so they
 /// live as long as the owner keeps those. Otherwise they point into the session and live until
 /// the next call of `next`.
-struct content_event {
+struct content_event : wire::delivery_frames {
     content_kind kind = content_kind::deliver;
-    bool redelivered = false;   ///< deliver, get_ok
     bool mandatory = false;     ///< publish
     bool immediate = false;     ///< publish
     bool head_in_input = false; ///< strings and properties
     bool body_in_input = false;
-    bool body_dropped = false; ///< above a limit: the bytes were skipped and `body` is empty
-    std::uint16_t channel = 0;
+    bool body_dropped = false;       ///< above a limit: the bytes were skipped and `body` is empty
     std::uint16_t return_code = 0;   ///< return_: a wire::reply_code, 312 NO_ROUTE for example
     std::uint32_t message_count = 0; ///< get_ok: messages left in the queue
-    std::uint64_t delivery_tag = 0;  ///< deliver, get_ok
-    std::string_view consumer_tag;   ///< deliver
-    std::string_view exchange;
-    std::string_view routing_key;
-    std::string_view return_text;          ///< return_
-    std::span<const std::byte> properties; ///< property part of the header frame, flags included
-    std::uint64_t body_size = 0;           ///< as announced
-    std::span<const std::byte> body;
+    std::uint64_t body_size = 0;     ///< as announced
+    std::string_view return_text;    ///< return_
 };
 
 /// Why a channel or the connection ended.

@@ -52,28 +52,20 @@ event session::next(std::span<const std::byte> input) noexcept
     if (finished_channel_ != 0) [[unlikely]] {
         release_finished();
     }
-    if (fast_ && wire::parse_delivery(input, tuned_.frame_size_max, delivery_) &&
-        channels_.open_and_idle(delivery_.channel) &&
-        delivery_.body.size() <= limits_.body_size_max) [[likely]] {
+    if (fast_ && wire::parse_delivery(input, tuned_.frame_size_max, content_) &&
+        channels_.open_and_idle(content_.channel) && content_.body.size() <= limits_.body_size_max)
+        [[likely]] {
         content_.kind = content_kind::deliver;
-        content_.redelivered = delivery_.redelivered;
         content_.mandatory = false;
         content_.immediate = false;
         content_.head_in_input = true;
         content_.body_in_input = true;
         content_.body_dropped = false;
-        content_.channel = delivery_.channel;
         content_.return_code = 0;
         content_.message_count = 0;
-        content_.delivery_tag = delivery_.delivery_tag;
-        content_.consumer_tag = delivery_.consumer_tag;
-        content_.exchange = delivery_.exchange;
-        content_.routing_key = delivery_.routing_key;
+        content_.body_size = content_.body.size();
         content_.return_text = {};
-        content_.properties = delivery_.properties;
-        content_.body_size = delivery_.body.size();
-        content_.body = delivery_.body;
-        return {event_kind::content, delivery_.channel, delivery_.consumed, 0};
+        return {event_kind::content, content_.channel, content_.consumed, 0};
     }
     return next_frame(input);
 }

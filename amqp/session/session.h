@@ -6,7 +6,6 @@
 #include <acquit/amqp/session/options.h>
 #include <acquit/amqp/session/output.h>
 #include <acquit/amqp/session/tuning.h>
-#include <acquit/amqp/wire/deliver_fast.h>
 #include <acquit/amqp/wire/frame.h>
 #include <acquit/amqp/wire/methods.h>
 #include <acquit/amqp/wire/properties.h>
@@ -288,7 +287,6 @@ private:
     step step_ = step::start;
     std::uint16_t finished_channel_ = 0; // its assembly holds the body of content_
     amqp::tuned tuned_;
-    wire::delivery_frames delivery_{};
     channel_table channels_;
     content_event content_;
 
