@@ -97,7 +97,7 @@ loop::~loop()
             delete static_cast<function_post*>(node);
         node = next;
     }
-    for (const int fd : {epoll_fd_, timer_fd_, event_fd_})
+    for (const int fd : {epoll_fd_, timer_fd_, completion_fd_, event_fd_})
         if (fd >= 0)
             ::close(fd);
     if (current_ == this)

@@ -4,10 +4,12 @@
 #include <cerrno>
 
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
-// A loop inside a foreign one. What the foreign loop watches is an epoll descriptor over the ring, which
-// is readable while it holds completions, and a timer, which stands for everything else: the nearest
+// A loop inside a foreign one. What the foreign loop watches is an epoll descriptor over an event counter,
+// which the ring raises with each completion, and a timer, which stands for everything else: the nearest
 // timer of ours, or, set to now, work that is left or was made ready between two calls of `poll`.
 namespace acquit::runtime {
 
@@ -49,7 +51,11 @@ int loop::fd()
     if (epoll < 0)
         throw io_error(errno, "epoll_create1");
     epoll_fd_ = epoll;
-    watch(epoll_fd_, ring_->fd());
+    completion_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (completion_fd_ < 0)
+        throw io_error(errno, "eventfd");
+    ring_->count_completions(completion_fd_);
+    watch(epoll_fd_, completion_fd_);
     watch(epoll_fd_, timer_fd_);
     if (!in_turn_)
         leave_to_foreign_loop();
@@ -63,6 +69,10 @@ void loop::poll()
     outside_ = false;
     unusual_ = options_.shuffle_seed != 0;
     sleeping_.store(false);
+    if (completion_fd_ >= 0) {
+        std::uint64_t counted; // before the completions are reaped: a later one counts anew
+        (void)!::read(completion_fd_, &counted, sizeof counted);
+    }
     one_turn(false);
     if (epoll_fd_ >= 0)
         leave_to_foreign_loop();
@@ -78,7 +88,8 @@ void loop::leave_to_foreign_loop() noexcept
     arm_wake_up();
     ring_->submit();
     sleeping_.store(true);
-    if (!ready_.empty() || !hooks_.empty() || posted_.load() != nullptr)
+    if (!ready_.empty() || !hooks_.empty() || posted_.load() != nullptr ||
+        ring_->has_completions())
         set_timer(timer_fd_, at_once);
     else
         set_timer(timer_fd_, timers_.empty() ? never : timers_.earliest());

@@ -279,9 +279,10 @@ bool ring::has_completions() const noexcept
     return io_uring_cq_ready(ring_.get()) != 0;
 }
 
-int ring::fd() const noexcept
+void ring::count_completions(int event_fd)
 {
-    return ring_->ring_fd;
+    if (const int failed = io_uring_register_eventfd(ring_.get(), event_fd); failed < 0)
+        throw io_error(-failed, "io_uring_register_eventfd");
 }
 
 } // namespace acquit::runtime

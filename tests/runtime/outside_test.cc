@@ -289,6 +289,26 @@ TEST(embedded_loop, its_descriptor_tells_of_timers_posts_input_and_leftover_work
     ::close(fds[1]);
 }
 
+TEST(embedded_loop, tells_of_operations_that_complete_while_they_are_submitted)
+{
+    // On loopback a connect is done within the submission. The foreign loop's epoll holds ours.
+    loop events;
+    listener incoming = listener::tcp(events, "127.0.0.1", 0);
+    bool done = false;
+    scope running;
+    running.spawn([](listener& from, bool& ended) -> task<> {
+        auto client = co_await connect_tcp("127.0.0.1", from.port());
+        auto server = co_await from.accept();
+        std::array<std::byte, 4> bytes{};
+        co_await client->write(bytes);
+        EXPECT_EQ(co_await server->read_some(bytes), 4u);
+        ended = true;
+    }(incoming, done));
+    epoll_loop outer(events);
+    EXPECT_TRUE(outer.turn_until(done));
+    EXPECT_EQ(running.size(), 0u);
+}
+
 TEST(embedded_loop, becomes_readable_for_what_is_made_ready_outside_of_poll)
 {
     loop events;
