@@ -32,8 +32,8 @@ inline constexpr std::uint32_t frame_size_min = 8192;
 /// have a bound of their own.
 inline constexpr std::uint32_t header_frame_size_max = 1024 * 1024;
 
-/// What a client sends first, and what a server answers when it speaks another version (AMQP
-/// 0-9-1 4.2.2).
+/// What a client sends first, and what a server answers when it speaks another version (AMQP 0-9-1
+/// 4.2.2).
 inline constexpr std::array<std::byte, 8> protocol_header{
     std::byte{'A'}, std::byte{'M'}, std::byte{'Q'}, std::byte{'P'},
     std::byte{0},   std::byte{0},   std::byte{9},   std::byte{1}};

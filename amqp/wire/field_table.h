@@ -19,16 +19,17 @@
 ///
 /// A view is two words; making one checks nothing. Iteration checks each field as it comes and
 /// stops at the first it cannot read: an unknown letter has an unknown length, so nothing behind it
-/// can be found. The bytes stay available
-/// (`raw()`), so that a message with a strange header is delivered, not fatal. No function here
-/// recurses by input.
+/// can be found. The bytes stay available (`raw()`), so that a message with a strange header is
+/// delivered, not fatal. No function here recurses by input.
 ///
 ///     for (auto [name, value] : headers)
 ///         if (auto n = value.as_int64())
 ///             log(name, *n);
 ///     auto deaths = headers.find("x-death");          // optional<field_value>
 ///
-/// Views refer to the receive buffer: they live as long as the delivery they came with.
+/// Views refer to the receive buffer: they live as long as the delivery they came with. To iterate
+/// over a nested one, name it first: `for (auto v : *value.as_array())` would iterate over a part
+/// of a temporary that is gone (C++20).
 namespace acquit::amqp::wire {
 
 /// Deepest table or array inside others that `inspect`, `valid` and `describe` follow.

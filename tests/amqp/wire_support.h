@@ -98,8 +98,8 @@ inline std::string_view text(std::span<const std::byte> of)
     return detail::as_text(of.data(), of.size());
 }
 
-/// What visit_method makes of a payload. One instantiation for all tests: a visitor per method and test would take the
-/// compiler minutes.
+/// What visit_method makes of a payload. One instantiation for all tests: a visitor per method and
+/// test would take the compiler minutes.
 struct visited {
     status result;
     method_id id;       ///< of the struct the visitor got, zeros when it was not called
@@ -108,7 +108,8 @@ struct visited {
 };
 visited visit(std::span<const std::byte> payload);
 
-/// A method's fields as text, so that two can be compared field by field and told apart in a message.
+/// A method's fields as text, so that two can be compared field by field and told apart in a
+/// message.
 struct print_fields {
     std::string out;
     void u8(std::uint8_t value) { out += std::to_string(value) + " "; }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-// Input is a stream of frames. Read whole, and read byte by byte, it must give the same frames and the same fault; and
-// what the one-pass delivery parser finds must be what the general path finds.
+// Input is a stream of frames. Read whole, and read byte by byte, it must give the same frames and
+// the same fault; and what the one-pass delivery parser finds must be what the general path finds.
 
 using namespace acquit::amqp::wire;
 
@@ -46,7 +46,8 @@ std::string read_payload(const frame_view& frame)
     return events + "\n";
 }
 
-// `step`: bytes that become visible at a time; each view is a copy of exactly those, so that ASan guards its end.
+// `step`: bytes that become visible at a time; each view is a copy of exactly those, so that ASan
+// guards its end.
 std::string read_stream(std::span<const std::byte> input, std::size_t step)
 {
     std::string events;

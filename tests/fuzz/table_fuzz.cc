@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-// Input is the inside of a field table. Walking it ends; what can be read of it survives a copy field by field; changing a
-// copy leaves the rest as it was.
+// Input is the inside of a field table. Walking it ends; what can be read of it survives a copy
+// field by field; changing a copy leaves the rest as it was.
 
 using namespace acquit::amqp::wire;
 
