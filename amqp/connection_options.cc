@@ -1,6 +1,7 @@
 #include <acquit/amqp/connection_options.h>
 
 #include <acquit/amqp/error.h>
+#include <acquit/runtime/log.h>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,10 @@ connection_options options_from_uri(std::string_view address)
                         "speaks TLS to the broker",
                         u.describe()));
     }
+
+    for (const auto& parameter : u.unknown_parameters)
+        runtime::log(runtime::log_level::warning, "unknown parameter in the broker's address, ignored",
+                     {{"parameter", parameter}});
 
     connection_options options;
     if (!u.hosts.empty()) options.hosts = std::move(u.hosts);
