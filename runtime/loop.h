@@ -127,7 +127,8 @@ public:
         ready_.push_back(node);
     }
 
-    /// From any thread: runs the function on the loop's thread, in one of the next turns.
+    /// From any thread: runs the function on the loop's thread, in one of the next turns. It must not
+    /// throw.
     void post(std::function<void()> function);
     void post(post_node& node) noexcept;
 
@@ -220,6 +221,7 @@ private:
     std::uint64_t expected_posts_ = 0;
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
+    int completion_fd_ = -1; // embedded: the ring counts completions here
     int event_fd_ = -1;
     std::uint64_t event_count_ = 0; // what the ring's read of event_fd_ fills
     bool wake_up_armed_ = false;

@@ -2,6 +2,12 @@
 
 namespace acquit::runtime::detail {
 
+void awaited_twice() noexcept
+{
+    assert_failed(__FILE__, __LINE__, "handle_",
+                  "a task is awaited once; this one was moved from, awaited or spawned before");
+}
+
 std::coroutine_handle<> task_promise<void>::end_spawned() noexcept
 {
     auto* root = std::launder(reinterpret_cast<spawned_task*>(root_));

@@ -61,6 +61,8 @@ public:
 
 namespace detail {
 
+[[noreturn, gnu::cold]] void awaited_twice() noexcept;
+
 template <class T>
 class task_promise_base : public promise_base {
 public:
@@ -180,8 +182,8 @@ public:
     public:
         explicit awaiter(handle_type handle) noexcept : handle_(handle)
         {
-            ACQUIT_ASSERT(handle_, "a task is awaited once; this one was moved from, awaited or "
-                                   "spawned before");
+            if (!handle_) [[unlikely]]
+                detail::awaited_twice();
         }
         awaiter(const awaiter&) = delete;
         awaiter& operator=(const awaiter&) = delete;

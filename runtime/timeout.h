@@ -14,8 +14,8 @@ public:
     under_context(task<T> child, cancel_context& context, bool pass_on) noexcept
         : child_(child.release()), context_(context), pass_on_(pass_on)
     {
-        ACQUIT_ASSERT(child_,
-                      "a task is awaited once; this one was moved from, awaited or spawned");
+        if (!child_) [[unlikely]]
+            awaited_twice();
     }
     ~under_context() { child_.destroy(); }
     bool await_ready() const noexcept { return false; }

@@ -18,6 +18,19 @@ void waiter::throw_cancelled()
     throw operation_cancelled();
 }
 
+// Not an ACQUIT_ASSERT in the destructor: its formatting would stand in every coroutine that waits.
+void waiter::destroyed_in_flight() const noexcept
+{
+    detail::assert_failed(__FILE__, __LINE__, "idle()",
+                          fmt::format("operation destroyed while it was {}",
+                                      waiting() ? "in flight" : "on the ready queue"));
+}
+
+void waiter_list::destroyed_while_awaited() noexcept
+{
+    detail::assert_failed(__FILE__, __LINE__, "empty()", "destroyed while a coroutine waits on it");
+}
+
 void queued_waiter::on_cancel() noexcept
 {
     waiter_list::remove(*this);

@@ -76,8 +76,8 @@ protected:
     waiter() noexcept = default;
     ~waiter()
     {
-        ACQUIT_ASSERT(idle(), "operation destroyed while it was {}",
-                      waiting() ? "in flight" : "on the ready queue");
+        if (!idle()) [[unlikely]]
+            destroyed_in_flight();
     }
 
     /// Head of every await_suspend: registers this as the leaf of the coroutine's chain. False
@@ -155,6 +155,7 @@ private:
             on_ready();
     }
     [[noreturn]] static void throw_cancelled();
+    [[noreturn, gnu::cold]] void destroyed_in_flight() const noexcept;
 
     std::coroutine_handle<> handle_;
     cancel_context* context_ = nullptr;
@@ -166,7 +167,11 @@ private:
 class waiter_list {
 public:
     waiter_list() noexcept { head_.next = head_.previous = &head_; }
-    ~waiter_list() { ACQUIT_ASSERT(empty(), "destroyed while a coroutine waits on it"); }
+    ~waiter_list()
+    {
+        if (!empty()) [[unlikely]]
+            destroyed_while_awaited();
+    }
     waiter_list(const waiter_list&) = delete;
     waiter_list& operator=(const waiter_list&) = delete;
 
@@ -183,6 +188,7 @@ public:
     static void remove(waiter& node) noexcept { node.unlink(); }
 
 private:
+    [[noreturn, gnu::cold]] static void destroyed_while_awaited() noexcept;
     list_node head_;
 };
 
