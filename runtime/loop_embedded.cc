@@ -88,8 +88,7 @@ void loop::leave_to_foreign_loop() noexcept
     arm_wake_up();
     ring_->submit();
     sleeping_.store(true);
-    if (!ready_.empty() || !hooks_.empty() || posted_.load() != nullptr ||
-        ring_->has_completions())
+    if (!ready_.empty() || !hooks_.empty() || posted_.load() != nullptr || ring_->has_completions())
         set_timer(timer_fd_, at_once);
     else
         set_timer(timer_fd_, timers_.empty() ? never : timers_.earliest());
