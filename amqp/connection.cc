@@ -81,6 +81,7 @@ runtime::task<> connection::run()
     try {
         co_await runtime::with_scope([this](runtime::scope& tasks) -> runtime::task<> {
             serving_ = &tasks;
+            handshake_deadline_ = runtime::loop::current().now() + options_.connect_timeout;
             stream_ = co_await runtime::with_timeout(options_.connect_timeout, connect());
             peer_ = stream_->peer();
             input_ = std::make_unique<runtime::receive_buffer>(runtime::loop::current());
@@ -159,7 +160,7 @@ bool connection::dispatch(const event& e)
     switch (e.kind) {
     case event_kind::content:
         if (c != nullptr) c->on_content(session_.content(), input_->current());
-        return false;
+        return failure_ != nullptr;
     case event_kind::method:
         if (c != nullptr) c->on_method(session_.method());
         return failure_ != nullptr;
@@ -255,13 +256,13 @@ runtime::task<> connection::output_room()
 
 runtime::task<> connection::handshake_watch()
 {
-    const auto limit = options_.connect_timeout;
+    const auto left = handshake_deadline_ - runtime::loop::current().now();
     try {
-        co_await runtime::with_timeout(limit, opened());
+        co_await runtime::with_timeout(left, opened());
     } catch (const runtime::timed_out&) {
         throw connection_error(fmt::format(
-            "{}: the AMQP handshake was not done within {} ms", peer_,
-            std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
+            "{}: connecting and the AMQP handshake were not done within {} ms", peer_,
+            std::chrono::duration_cast<std::chrono::milliseconds>(options_.connect_timeout).count()));
     }
     co_await heartbeat_loop();
 }
@@ -269,6 +270,8 @@ runtime::task<> connection::handshake_watch()
 runtime::task<> connection::heartbeat_loop()
 {
     for (;;) {
+        // While nothing is read the peer's silence says nothing.
+        if (pauses_ != 0) session_.note_input(now_ns());
         auto beat = session_.tick(now_ns());
         if (beat.peer_dead) {
             // A process that was stopped for a while finds the peer's bytes waiting: read first.
@@ -320,6 +323,7 @@ runtime::task<> connection::close(std::uint16_t code, std::string text)
         failure_ = std::make_exception_ptr(
             connection_error(fmt::format("{}: no answer to connection.close", peer_)));
         if (serving_ != nullptr) serving_->cancel();
+        co_await over_.wait();
     }
 }
 

@@ -138,6 +138,7 @@ private:
     std::string blocked_reason_;
     send_hook hook_{*this};
     traffic traffic_;
+    runtime::time_point handshake_deadline_{};
     std::uint64_t pauses_ = 0;
     phase phase_ = phase::idle;
     bool blocked_ = false;
