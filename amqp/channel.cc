@@ -83,9 +83,10 @@ void channel::require_open() const
     throw channel_error(number_, 504, phase_ == phase::idle ? "not opened yet" : "closed", 0, 0);
 }
 
-runtime::task<std::vector<std::byte>> channel::answer_of(wire::method_id expected, const char* verb)
+runtime::task<std::vector<std::byte>> channel::answer_of(wire::method_id expected, const char* verb,
+                                                         std::optional<received>* message)
 {
-    pending_.push_back({expected, nullptr});
+    pending_.push_back({expected, nullptr, message});
     try {
         co_return co_await runtime::with_timeout(owner_.options().operation_timeout, await_slot());
     } catch (const runtime::timed_out&) {
@@ -203,10 +204,10 @@ runtime::task<> channel::cancel(std::string tag)
 
 runtime::task<std::optional<received>> channel::get(std::string_view queue, bool no_ack)
 {
-    got_.reset();
+    std::optional<received> message;
     (void)co_await call(wire::basic::get{.queue = queue, .no_ack = no_ack},
-                        wire::id_of<wire::basic::get_ok>);
-    co_return std::exchange(got_, std::nullopt);
+                        wire::id_of<wire::basic::get_ok>, &message);
+    co_return message;
 }
 
 void channel::ack(std::uint64_t delivery_tag, bool multiple)
@@ -273,7 +274,10 @@ void channel::on_content(const content_event& content, const runtime::segment_re
         if (auto* c = find_consumer(content.consumer_tag)) c->sink->on_delivery(content, segment);
         return;
     case content_kind::get_ok:
-        got_ = copy_of(content);
+        // Each message to the get that asked for it: several may be under way.
+        if (!pending_.empty() && pending_.front().expected == wire::id_of<wire::basic::get_ok> &&
+            pending_.front().slot != nullptr)
+            *pending_.front().message = copy_of(content);
         answer(wire::id_of<wire::basic::get_ok>, {});
         return;
     case content_kind::return_:
@@ -304,9 +308,7 @@ void channel::on_method(const method_event& method)
         (void)wire::decode(method.payload, m);
         on_server_cancel(m.consumer_tag, m.no_wait);
     } else if (method.id == wire::id_of<wire::channel::flow>) {
-        wire::channel::flow m;
-        (void)wire::decode(method.payload, m);
-        tell(wire::channel::flow_ok{.active = m.active});
+        // The session has answered. RabbitMQ never sends it.
     } else {
         answer(method.id, method.payload);
     }
@@ -370,6 +372,7 @@ void channel::lose(std::exception_ptr why) noexcept
     confirms_.fail_all();
     confirm_progress_.notify_all();
     for (auto& c : std::exchange(consumers_, {})) c.sink->on_channel_lost(why);
+    if (on_lost) on_lost(why);
 }
 
 } // namespace acquit::amqp

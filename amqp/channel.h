@@ -103,6 +103,9 @@ public:
     /// with `publish` were returned or nacked since the last call.
     [[nodiscard]] runtime::task<std::uint64_t> wait_for_confirms();
     [[nodiscard]] std::size_t unconfirmed() const noexcept { return confirms_.outstanding(); }
+    /// Called once when the channel is over, however that came, with the reason; after the consumers
+    /// that were left were told. For who has deliveries of it but no consumer on it any more.
+    std::function<void(std::exception_ptr)> on_lost{};
     /// Called for each returned message (`basic.return`), before its confirm.
     std::function<void(received)> on_return{};
 
@@ -133,11 +136,14 @@ private:
     struct pending {
         wire::method_id expected;
         detail::reply_slot* slot; // null: nobody waits any more, the answer is skipped
+        std::optional<received>* message; // of basic.get: where its message goes; lives as long as slot
     };
 
     template <class Request>
-    runtime::task<std::vector<std::byte>> call(Request request, wire::method_id expected);
-    runtime::task<std::vector<std::byte>> answer_of(wire::method_id expected, const char* verb);
+    runtime::task<std::vector<std::byte>> call(Request request, wire::method_id expected,
+                                               std::optional<received>* message = nullptr);
+    runtime::task<std::vector<std::byte>> answer_of(wire::method_id expected, const char* verb,
+                                                    std::optional<received>* message = nullptr);
     runtime::task<std::vector<std::byte>> await_slot();
     template <class Method>
     void tell(const Method& method);
@@ -163,7 +169,6 @@ private:
     std::size_t last_consumer_ = 0;
     confirm_tracker confirms_;
     runtime::notifier confirm_progress_;
-    std::optional<received> got_;
     std::vector<std::byte> scratch_; // encoded properties of a mandatory message
     std::exception_ptr failure_;
     std::uint32_t next_consumer_ = 0;

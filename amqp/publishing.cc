@@ -108,8 +108,10 @@ runtime::task<> channel::publish(outgoing message)
 
 runtime::task<> channel::confirm_select()
 {
-    (void)co_await call(wire::confirm::select{}, wire::id_of<wire::confirm::select_ok>);
+    require_open();
+    // The broker counts from the method on, not from its answer: so must we, for publishes between.
     confirming_ = true;
+    (void)co_await call(wire::confirm::select{}, wire::id_of<wire::confirm::select_ok>);
 }
 
 runtime::task<> channel::publish_confirmed(outgoing message)

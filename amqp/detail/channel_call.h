@@ -7,7 +7,8 @@
 namespace acquit::amqp {
 
 template <class Request>
-runtime::task<std::vector<std::byte>> channel::call(Request request, wire::method_id expected)
+runtime::task<std::vector<std::byte>> channel::call(Request request, wire::method_id expected,
+                                                    std::optional<received>* message)
 {
     require_open();
     const auto status = owner_.session().send(number_, request);
@@ -15,7 +16,7 @@ runtime::task<std::vector<std::byte>> channel::call(Request request, wire::metho
         throw channel_error(number_, 502, fmt::format("{} not sent: {}", Request::name, name(status)),
                             Request::class_id, Request::method_id);
     owner_.output_written();
-    co_return co_await answer_of(expected, Request::name);
+    co_return co_await answer_of(expected, Request::name, message);
 }
 
 } // namespace acquit::amqp
