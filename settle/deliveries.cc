@@ -36,14 +36,10 @@ deliveries::deliveries(amqp::connection& broker, queue_description queue, flush_
     inbox_.on_end(
         [](void* self, std::exception_ptr why) noexcept {
             auto& me = *static_cast<deliveries*>(self);
-            if (why == nullptr) {
-                why = std::make_exception_ptr(amqp::channel_error(
-                    me.channel_.number(), 404, "the broker ended the consumer", 0, 0));
-            } else {
-                (void)me.inbox_.detach();
-                me.settler_.detach();
-            }
-            me.lost_ = std::move(why);
+            if (why != nullptr) return; // channel::on_lost tells
+            me.tag_.clear();
+            me.lost_ = std::make_exception_ptr(amqp::channel_error(
+                me.channel_.number(), 404, "the broker ended the consumer", 0, 0));
             me.inbox_.close();
         },
         this);
@@ -51,6 +47,13 @@ deliveries::deliveries(amqp::connection& broker, queue_description queue, flush_
 
 runtime::task<> deliveries::open()
 {
+    // Also after `stop`, when no consumer is left to be told: what is in hand is stale then.
+    channel_.on_lost = [this](std::exception_ptr why) {
+        (void)inbox_.detach();
+        settler_.detach();
+        if (!lost_) lost_ = std::move(why);
+        inbox_.close();
+    };
     co_await channel_.open();
     co_await channel_.qos(queue_.prefetch);
     settler_.attach(channel_);
@@ -75,6 +78,7 @@ runtime::task<> deliveries::close()
     settler_.flush();
     settler_.give_back(untouched.first, untouched.last);
     co_await channel_.barrier();
+    channel_.on_lost = nullptr;
     co_await channel_.close();
 }
 

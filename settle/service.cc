@@ -15,6 +15,13 @@
 
 namespace acquit::settle {
 
+namespace {
+
+/// Who aborts does not wait for a broker that says nothing.
+constexpr auto goodbye_after_abort = std::chrono::seconds(1);
+
+} // namespace
+
 service::service(std::string_view address) : service(amqp::options_from_uri(address)) {}
 
 service::service(amqp::connection_options connection)
@@ -103,7 +110,17 @@ runtime::task<report> service::run()
         const std::lock_guard lock(asked_mutex_);
         loop_ = &runtime::loop::current();
         if (asked_to_stop_) stop_.set();
+        cut_short_ = asked_to_abort_;
     }
+    struct leave {
+        service& self;
+        ~leave()
+        {
+            for (auto& s : self.subscriptions_) s->lose();
+            const std::lock_guard lock(self.asked_mutex_);
+            self.loop_ = nullptr;
+        }
+    } const leaving{*this};
 
     std::exception_ptr failure;
     co_await runtime::with_scope([&](runtime::scope& workers) -> runtime::task<> {
@@ -117,7 +134,7 @@ runtime::task<report> service::run()
             failure = std::current_exception();
         }
         // Whatever is still in a handler now has no connection to settle on.
-        if (!cut_short_) co_await wait_for_handlers();
+        if (!cut_short_) co_await until_cut_short(wait_for_handlers());
         for (auto& s : subscriptions_) {
             s->abandon();
             s->close_inbox();
@@ -125,11 +142,6 @@ runtime::task<report> service::run()
         workers_ = nullptr;
         if (cut_short_) workers.cancel();
     });
-    {
-        const std::lock_guard lock(asked_mutex_);
-        loop_ = nullptr;
-    }
-    for (auto& s : subscriptions_) s->lose();
     if (failure && !started_once_) std::rethrow_exception(failure);
     if (failure && !error_) error_ = failure;
     co_return make_report();
@@ -153,7 +165,6 @@ runtime::task<> service::serve()
         started_.reset();
         for (auto& s : subscriptions_) s->lose();
         if (stop_.is_set() || !worth_another_attempt(why)) std::rethrow_exception(why);
-        if (started_once_) ++reconnects_;
         try {
             std::rethrow_exception(why);
         } catch (const std::exception& e) {
@@ -216,7 +227,15 @@ runtime::task<> service::one_connection()
         }
         co_await consume_until_stopped(c);
         co_await drain_within_deadline();
-        co_await c.close();
+        if (!cut_short_) {
+            co_await c.close();
+            co_return;
+        }
+        try {
+            co_await runtime::with_timeout(goodbye_after_abort, c.close());
+        } catch (const runtime::timed_out&) {
+            s.cancel();
+        }
     });
 }
 
@@ -231,6 +250,7 @@ runtime::task<> service::start_on(amqp::connection& c)
     if (stop_.is_set()) co_return;
     if (declare_topology_) co_await declare_exchanges(c, exchanges_);
     for (auto& s : subscriptions_) co_await s->start(c, declare_topology_);
+    if (started_once_) ++reconnects_;
     started_once_ = true;
     started_.set();
 }
@@ -248,12 +268,7 @@ runtime::task<> service::drain_within_deadline()
 {
     auto& loop = runtime::loop::current();
     const auto began = loop.now();
-    if (asked_to_abort_) cut_short();
-    try {
-        if (!cut_short_) co_await runtime::with_timeout(drain_deadline_, drain_subscriptions());
-    } catch (const runtime::timed_out&) {
-        cut_short();
-    }
+    if (!cut_short_) co_await until_cut_short(drain_subscriptions());
     drain_time_ = loop.now() - began;
     if (cut_short_) {
         for (auto& s : subscriptions_) s->abandon();
@@ -263,22 +278,36 @@ runtime::task<> service::drain_within_deadline()
 runtime::task<> service::drain_subscriptions()
 {
     co_await runtime::with_scope([this](runtime::scope& draining) -> runtime::task<> {
-        draining_ = &draining;
         for (auto& s : subscriptions_) draining.spawn(s->drain(drain_policy_));
         co_return;
     });
-    draining_ = nullptr;
 }
 
 runtime::task<> service::wait_for_handlers()
 {
+    for (auto& s : subscriptions_) co_await s->wait_for_handlers();
+}
+
+runtime::task<> service::until_cut_short(runtime::task<> what)
+{
     try {
-        co_await runtime::with_timeout(drain_deadline_, [](service& self) -> runtime::task<> {
-            for (auto& s : self.subscriptions_) co_await s->wait_for_handlers();
-        }(*this));
+        co_await runtime::with_timeout(drain_deadline_, abortable(std::move(what)));
     } catch (const runtime::timed_out&) {
         cut_short();
     }
+}
+
+runtime::task<> service::abortable(runtime::task<> what)
+{
+    struct known {
+        service& self;
+        ~known() { self.draining_ = nullptr; }
+    } const until_it_ends{*this};
+    co_await runtime::with_scope([&](runtime::scope& tasks) -> runtime::task<> {
+        draining_ = &tasks;
+        tasks.spawn(std::move(what));
+        co_return;
+    });
 }
 
 void service::cut_short() noexcept

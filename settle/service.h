@@ -81,6 +81,7 @@ public:
 
     [[nodiscard]] std::size_t size() const noexcept { return subscriptions_.size(); }
     [[nodiscard]] subscription& operator[](std::size_t i) noexcept { return *subscriptions_[i]; }
+    /// Connections that were made anew and consume again.
     [[nodiscard]] std::uint64_t reconnects() const noexcept { return reconnects_; }
 
 private:
@@ -93,6 +94,9 @@ private:
     runtime::task<> drain_subscriptions();
     runtime::task<> drain_within_deadline();
     runtime::task<> wait_for_handlers();
+    /// Until it is done, the drain's deadline is over, or somebody aborts.
+    runtime::task<> until_cut_short(runtime::task<> what);
+    runtime::task<> abortable(runtime::task<> what);
     runtime::task<> cancel_when_stopped(runtime::scope& starting);
     runtime::task<> pause_before_reconnect(std::uint32_t attempt);
     [[nodiscard]] bool worth_another_attempt(const std::exception_ptr& why) const;

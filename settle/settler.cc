@@ -12,14 +12,16 @@ settler::settler(const flush_policy& policy, std::uint16_t prefetch)
 {
 }
 
-void settler::detach() noexcept
+std::uint64_t settler::detach() noexcept
 {
+    const std::uint64_t unwritten = ledger_.unflushed();
     channel_ = nullptr;
     ledger_.reset();
     credit_head_ = credit_count_ = 0;
     settled_in_epoch_ = 0;
     timer::cancel();
     turn_hook::take_back();
+    return unwritten;
 }
 
 bool settler::delivered(std::uint64_t tag)

@@ -34,8 +34,9 @@ public:
 
     /// From here on settlements go to `c`, whose delivery tags begin at 1.
     void attach(amqp::channel& c) noexcept { channel_ = &c; }
-    /// The channel is gone; what was open on it is the broker's again.
-    void detach() noexcept;
+    /// The channel is gone; what was open on it is the broker's again. Returns how many deliveries
+    /// were decided and not written yet: their settlements are stale.
+    std::uint64_t detach() noexcept;
     [[nodiscard]] bool attached() const noexcept { return channel_ != nullptr; }
 
     /// False: the broker sent a tag that is not the next one.

@@ -3,6 +3,7 @@
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/loop.h>
+#include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
 #include <acquit/settle/backoff.h>
 #include <acquit/settle/deliveries.h>
@@ -181,7 +182,11 @@ runtime::task<> subscription::consume_on_new_channel(amqp::connection& c)
     if (!no_ack()) co_await channel_->qos(queue_.prefetch);
     settler_->attach(*channel_);
     inbox_->attach(*channel_);
-    co_await consume();
+    // Also while no consumer is left to be told: what is in hand is stale then.
+    channel_->on_lost = [this](std::exception_ptr why) { interrupted(std::move(why)); };
+    // A consumer that was asked for has to be known, so that a stop can cancel it: not cancelled
+    // itself, it ends by its answer, its deadline or the connection's end.
+    co_await runtime::shield(consume());
 }
 
 runtime::task<> subscription::consume()
@@ -194,6 +199,11 @@ runtime::task<> subscription::consume()
     } catch (const amqp::channel_error& refused) {
         throw start_error(fmt::format("consume from queue \"{}\": {} ({})", queue_name_, refused.text(),
                                       refused.code()));
+    } catch (const runtime::timed_out&) {
+        // The broker may still begin to deliver to a consumer that nobody here knows.
+        let_go_of_channel();
+        channel_.reset();
+        throw;
     }
 }
 
@@ -227,7 +237,8 @@ runtime::task<> subscription::consume_again(amqp::connection& c, bool declare_to
 {
     co_await declare_or_check(c, declare_topology);
     if (channel_ != nullptr && channel_->is_open()) {
-        co_await consume(); // only the consumer was ended: what it delivered before is still ours
+        // Only the consumer was ended: what it delivered before is still ours.
+        co_await runtime::shield(consume());
     } else {
         co_await consume_on_new_channel(c);
     }
@@ -241,9 +252,9 @@ void subscription::interrupted(std::exception_ptr why) noexcept
         runtime::log(runtime::log_level::warning, "the broker ended the consumer",
                      {{"queue", queue_name_}});
     } else {
+        if (!settler_->attached()) return; // told already
         interruption_ = interruption::channel_lost;
-        counts_.dropped_unhandled += inbox_->detach();
-        settler_->detach();
+        let_go_of_channel();
         if (channel_->owner().is_open())
             runtime::log(runtime::log_level::warning, "channel lost",
                          {{"queue", queue_name_}, {"reason", text_of(why)}});
@@ -253,8 +264,15 @@ void subscription::interrupted(std::exception_ptr why) noexcept
     idle_.notify_all();
 }
 
+void subscription::let_go_of_channel() noexcept
+{
+    counts_.dropped_unhandled += inbox_->detach();
+    counts_.stale += settler_->detach();
+}
+
 void subscription::lose() noexcept
 {
+    let_go_of_channel();
     channel_.reset();
     consumer_tag_.clear();
     if (health_ != health::stopped && health_ != health::failed) health_ = health::reconnecting;
@@ -371,7 +389,15 @@ runtime::task<> subscription::drain(drain_policy policy)
         }
     }
     while (inbox_->backlog() != 0 || inbox_->in_hand() != 0) co_await idle_.wait();
-    if (channel_ != nullptr && channel_->is_open()) co_await settle_to_the_last();
+    if (channel_ != nullptr && channel_->is_open()) {
+        try {
+            co_await settle_to_the_last();
+        } catch (const amqp::channel_error& lost) {
+            // The other subscriptions drain on.
+            runtime::log(runtime::log_level::warning, "channel lost while its last settlements were on their way",
+                         {{"queue", queue_name_}, {"reason", lost.what()}});
+        }
+    }
     health_ = health::stopped;
 }
 
@@ -389,7 +415,9 @@ runtime::task<> subscription::settle_to_the_last()
             co_await channel_->barrier();
         }
     }
+    channel_->on_lost = nullptr;
     co_await channel_->close();
+    let_go_of_channel();
     channel_.reset();
     consumer_tag_.clear();
 }

@@ -128,6 +128,7 @@ private:
     bool handle_plain(passing_delivery& d) noexcept;
     void warn_of_dropped_delay() noexcept;
     void interrupted(std::exception_ptr why) noexcept;
+    void let_go_of_channel() noexcept;
     [[nodiscard]] bool no_ack() const noexcept { return handler_->no_ack(); }
 
     queue_description queue_;
