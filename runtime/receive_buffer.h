@@ -122,8 +122,8 @@ struct receive_buffer_options {
 ///
 ///     while (co_await buffer.receive(stream) > 0)
 ///         while (auto frame = parse(buffer.unread())) {
-///             keep(buffer.current());              // optional: holds the frame's bytes where they
-///             are buffer.consume(frame.size());
+///             keep(buffer.current());   // optional: the frame's bytes stay where they are
+///             buffer.consume(frame.size());
 ///         }
 ///
 /// Spans into it hold until the next `receive`, or as long as a copy of `current()`. No allocation
