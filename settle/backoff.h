@@ -1,12 +1,11 @@
-// How long to wait before the n-th new attempt: for `retry()` under a declared backoff and for
-// reconnecting. Pure: the random number is passed in.
-//
-//     auto policy = backoff::exponential({.initial = 200ms, .factor = 2.0, .cap = 30s});
-//     policy.delay(attempt, random());     // attempt 1: 0 to 200 ms; 2: 0 to 400 ms; ... at most
-//     30 s
-//
-// Full jitter (a uniform choice between nothing and the exponential ceiling) spreads clients that
-// failed together over the whole time, which any fixed share of the ceiling does not.
+/// How long to wait before the n-th new attempt: for `retry()` under a declared backoff and for
+/// reconnecting. Pure: the random number is passed in.
+///
+///     auto policy = backoff::exponential({.initial = 200ms, .factor = 2.0, .cap = 30s});
+///     policy.delay(attempt, random());     // 1: 0 to 200 ms; 2: 0 to 400 ms; ... to 30 s
+///
+/// Full jitter (a uniform choice between nothing and the exponential ceiling) spreads clients that
+/// failed together over the whole time, which any fixed share of the ceiling does not.
 #pragma once
 
 #include <chrono>
@@ -24,19 +23,19 @@ public:
         std::chrono::nanoseconds cap = std::chrono::seconds{30};
     };
 
-    // Always the same delay, without jitter.
+    /// Always the same delay, without jitter.
     [[nodiscard]] static backoff fixed(std::chrono::nanoseconds delay) noexcept;
     [[nodiscard]] static backoff exponential(const exponential_options& options) noexcept;
 
-    // The longest delay before attempt n + 1, n counting from 1 (0 is taken as 1).
+    /// The longest delay before attempt n + 1, n counting from 1 (0 is taken as 1).
     [[nodiscard]] std::chrono::nanoseconds ceiling(std::uint32_t attempt) const noexcept;
 
-    // The delay itself; random: any 64 uniformly random bits.
+    /// The delay itself; random: any 64 uniformly random bits.
     [[nodiscard]] std::chrono::nanoseconds delay(std::uint32_t attempt,
                                                  std::uint64_t random) const noexcept;
 
-    // Why these numbers cannot be used (negative delay, factor below 1, cap below initial), or
-    // nothing.
+    /// Why these numbers cannot be used (negative delay, factor below 1, cap below initial), or
+    /// nothing.
     [[nodiscard]] std::optional<std::string> problem() const;
 
 private:

@@ -1,10 +1,10 @@
-// Exchange descriptors.
-//
-//     orders.exchange(topic_exchange{"shop"}.alternate("unrouted"));
-//     orders.exchange(exchange{"mesh", "x-random"}.bind_to("shop", "order.#"));
-//
-// The broker's own exchanges, "" and amq.*, may be described (to be bound to a source) but are
-// never declared: they exist always, and the broker refuses it.
+/// Exchange descriptors.
+///
+///     orders.exchange(topic_exchange{"shop"}.alternate("unrouted"));
+///     orders.exchange(exchange{"mesh", "x-random"}.bind_to("shop", "order.#"));
+///
+/// The broker's own exchanges, "" and amq.*, may be described (to be bound to a source) but are
+/// never declared: they exist always, and the broker refuses it.
 #pragma once
 
 #include <acquit/amqp/wire/table.h>
@@ -17,7 +17,7 @@
 
 namespace acquit::settle {
 
-// Messages of `source` that match `key` reach the described exchange as well.
+/// Messages of `source` that match `key` reach the described exchange as well.
 struct exchange_binding {
     std::string source;
     std::string key;
@@ -34,26 +34,26 @@ struct exchange_description {
     std::vector<exchange_binding> bindings;
     std::vector<std::string> step_problems;
 
-    // False for "" and amq.*.
+    /// False for "" and amq.*.
     [[nodiscard]] bool declarable() const noexcept;
-    // Everything that is wrong with it, one text each: which exchange, what, and what to do.
+    /// Everything that is wrong with it, one text each: which exchange, what, and what to do.
     [[nodiscard]] std::vector<std::string> problems() const;
 };
 
-// True for the names that belong to the broker: "" and amq.*.
+/// True for the names that belong to the broker: "" and amq.*.
 [[nodiscard]] bool is_predeclared_exchange(std::string_view name) noexcept;
 
-// Any type by its name ("x-random", "x-recent-history", ...).
+/// Any type by its name ("x-random", "x-recent-history", ...).
 class exchange {
 public:
     exchange(std::string name, std::string type);
 
     exchange& durable(bool yes = true);
-    // Goes when the last binding from it has gone.
+    /// Goes when the last binding from it has gone.
     exchange& auto_delete(bool yes = true);
-    // Takes messages from other exchanges only, not from publishers.
+    /// Takes messages from other exchanges only, not from publishers.
     exchange& internal(bool yes = true);
-    // Where messages go that no binding matches (RabbitMQ: alternate-exchange).
+    /// Where messages go that no binding matches (RabbitMQ: alternate-exchange).
     exchange& alternate(std::string_view name) { return argument("alternate-exchange", name); }
     exchange& bind_to(std::string source, std::string key, amqp::wire::table arguments = {});
 
@@ -77,28 +77,28 @@ private:
     exchange_description description_;
 };
 
-// Key equal to the binding's.
+/// Key equal to the binding's.
 class direct_exchange : public exchange {
 public:
     explicit direct_exchange(std::string name) : exchange{std::move(name), "direct"} {}
 };
-// Every binding, whatever the key.
+/// Every binding, whatever the key.
 class fanout_exchange : public exchange {
 public:
     explicit fanout_exchange(std::string name) : exchange{std::move(name), "fanout"} {}
 };
-// Words separated by dots; * is one word, # any number.
+/// Words separated by dots; * is one word, # any number.
 class topic_exchange : public exchange {
 public:
     explicit topic_exchange(std::string name) : exchange{std::move(name), "topic"} {}
 };
-// By header fields; the binding's arguments say which, and x-match how.
+/// By header fields; the binding's arguments say which, and x-match how.
 class headers_exchange : public exchange {
 public:
     explicit headers_exchange(std::string name) : exchange{std::move(name), "headers"} {}
 };
-// Spreads by a hash of the routing key; a binding's key is its weight, a positive number. Needs the
-// plugin rabbitmq_consistent_hash_exchange.
+/// Spreads by a hash of the routing key; a binding's key is its weight, a positive number. Needs the
+/// plugin rabbitmq_consistent_hash_exchange.
 class consistent_hash_exchange : public exchange {
 public:
     explicit consistent_hash_exchange(std::string name)

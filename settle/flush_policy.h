@@ -1,14 +1,14 @@
-// When a ledger writes what it has: a pure decision by a time that is passed in.
-//
-// At the end of a turn of the loop a flush is due when the last one is longer ago than the hold
-// time; otherwise it waits until `count` deliveries are decided or the hold time is over, whichever
-// is first. So a lone settlement after idling is never delayed, and under load one flush carries
-// many.
-//
-//     flush_clock clock{policy, prefetch};
-//     // end of turn:
-//     if (clock.due(now, ledger.unflushed(), ledger.unsettled())) { flush(); clock.flushed(now); }
-//     else arm_timer(clock.next_deadline(ledger.unflushed()));
+/// When a ledger writes what it has: a pure decision by a time that is passed in.
+///
+/// At the end of a turn of the loop a flush is due when the last one is longer ago than the hold
+/// time; otherwise it waits until `count` deliveries are decided or the hold time is over, whichever
+/// is first. So a lone settlement after idling is never delayed, and under load one flush carries
+/// many.
+///
+///     flush_clock clock{policy, prefetch};
+///     // end of turn:
+///     if (clock.due(now, ledger.unflushed(), ledger.unsettled())) { flush(); clock.flushed(now); }
+///     else arm_timer(clock.next_deadline(ledger.unflushed()));
 #pragma once
 
 #include <chrono>
@@ -19,16 +19,16 @@
 namespace acquit::settle {
 
 struct flush_policy {
-    // The longest time that a decided delivery waits for company. 0: flush at the end of every
-    // turn.
+    /// The longest time that a decided delivery waits for company. 0: flush at the end of every
+    /// turn.
     std::chrono::nanoseconds hold = std::chrono::microseconds{100};
-    // Deliveries that make a flush due before the hold time is over. 0: min(256, prefetch / 4), at
-    // least 1.
+    /// Deliveries that make a flush due before the hold time is over. 0: min(256, prefetch / 4), at
+    /// least 1.
     std::uint32_t count = 0;
 };
 
-// Why this policy cannot be used with this prefetch, or nothing. A count above the prefetch could
-// never be reached: the broker stops delivering first.
+/// Why this policy cannot be used with this prefetch, or nothing. A count above the prefetch could
+/// never be reached: the broker stops delivering first.
 [[nodiscard]] std::optional<std::string> validate(const flush_policy& policy,
                                                   std::uint32_t prefetch);
 
@@ -36,15 +36,15 @@ class flush_clock {
 public:
     using time_point = std::chrono::steady_clock::time_point;
 
-    // prefetch: of the channel's consumer; the smallest one if there are several, since each has a
-    // window of its own. 0: no window (pulling only).
+    /// prefetch: of the channel's consumer; the smallest one if there are several, since each has a
+    /// window of its own. 0: no window (pulling only).
     flush_clock(const flush_policy& policy, std::uint32_t prefetch) noexcept;
 
-    // Asked at the end of a turn, and when the timer fires.
+    /// Asked at the end of a turn, and when the timer fires.
     [[nodiscard]] bool due(time_point now, std::uint64_t unflushed,
                            std::uint64_t unsettled) const noexcept;
 
-    // When to ask again if nothing else happens: time_point::max() with nothing to flush.
+    /// When to ask again if nothing else happens: time_point::max() with nothing to flush.
     [[nodiscard]] time_point next_deadline(std::uint64_t unflushed) const noexcept
     {
         return unflushed == 0 ? time_point::max() : hold_over_;
@@ -52,7 +52,7 @@ public:
 
     void flushed(time_point now) noexcept { hold_over_ = now + hold_; }
 
-    // The count in force.
+    /// The count in force.
     [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
 
 private:

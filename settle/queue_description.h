@@ -1,8 +1,8 @@
-// What the steps of queue.h collapse into: a queue, its bindings and how it is consumed, as plain
-// data.
-//
-// A string is a description too: of a queue that exists, whatever its type, of which nothing is
-// declared.
+/// What the steps of queue.h collapse into: a queue, its bindings and how it is consumed, as plain
+/// data.
+///
+/// A string is a description too: of a queue that exists, whatever its type, of which nothing is
+/// declared.
 #pragma once
 
 #include <acquit/amqp/wire/table.h>
@@ -25,7 +25,7 @@ enum class queue_kind : std::uint8_t {
 
 [[nodiscard]] std::string_view name(queue_kind kind) noexcept;
 
-// What happens to a message that would make the queue too long (RabbitMQ: x-overflow).
+/// What happens to a message that would make the queue too long (RabbitMQ: x-overflow).
 enum class overflow_policy : std::uint8_t {
     drop_head,      // the oldest leaves, dead-lettered where the queue has a dead-letter exchange
     reject_publish, // the new one is refused; its publisher gets a nack
@@ -41,10 +41,10 @@ struct binding {
 };
 
 inline constexpr std::uint16_t default_prefetch = 256;
-// RabbitMQ: a consumer of a quorum queue never gets more than this many unsettled deliveries.
+/// RabbitMQ: a consumer of a quorum queue never gets more than this many unsettled deliveries.
 inline constexpr std::uint16_t quorum_prefetch_max = 2000;
 
-// AMQP 0-9-1 4.2.5.5: a field name is a short string.
+/// AMQP 0-9-1 4.2.5.5: a field name is a short string.
 inline constexpr std::size_t argument_name_max = 255;
 
 struct queue_description {
@@ -66,11 +66,11 @@ struct queue_description {
 
     std::vector<std::string> step_problems; // what the steps found as they were called
 
-    // Everything that is wrong with it, one text each: which queue, what, and what to do. Empty:
-    // usable.
+    /// Everything that is wrong with it, one text each: which queue, what, and what to do. Empty:
+    /// usable.
     [[nodiscard]] std::vector<std::string> problems() const;
 
-    // Sets one declare argument; a second, different value for the same name is a problem.
+    /// Sets one declare argument; a second, different value for the same name is a problem.
     template <class Value>
     void set_argument(std::string_view argument, const Value& value)
     {
@@ -87,7 +87,7 @@ struct queue_description {
             one.set(argument, value);
         merge_argument(consume_arguments, argument, one);
     }
-    // Adds to step_problems: "queue 'name': " + what.
+    /// Adds to step_problems: "queue 'name': " + what.
     void add_problem(std::string_view what);
 
 private:
@@ -95,7 +95,7 @@ private:
                         const amqp::wire::table& one);
 };
 
-// Reads an integer or a text argument back; nothing if it is absent or of another type.
+/// Reads an integer or a text argument back; nothing if it is absent or of another type.
 [[nodiscard]] std::optional<std::int64_t> integer_argument(const amqp::wire::table& arguments,
                                                            std::string_view argument) noexcept;
 [[nodiscard]] std::optional<std::string_view> text_argument(const amqp::wire::table& arguments,

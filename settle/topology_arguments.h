@@ -1,15 +1,15 @@
-// From a descriptor and a retry limit to the arguments that are really declared, by server version.
-//
-// On a classic queue the limit is ours (counted copies): the arguments stay as described. On a
-// quorum queue the server counts, so the pair max_attempts / dead_letter becomes queue arguments:
-//
-//     x-delivery-limit          = max_attempts - 1      (the server counts returns, not deliveries)
-//     x-dead-letter-exchange    = "" unless the descriptor names one
-//     x-dead-letter-routing-key = dead_letter
-//
-// A dead-letter queue is classic unless described otherwise. As a quorum queue it gets no limit of
-// its own: on RabbitMQ 4.3 the delivery count travels along with a dead-lettered message and would
-// eat the target's default limit of 20 (measured: one delivery left, then the message was dropped).
+/// From a descriptor and a retry limit to the arguments that are really declared, by server version.
+///
+/// On a classic queue the limit is ours (counted copies): the arguments stay as described. On a
+/// quorum queue the server counts, so the pair max_attempts / dead_letter becomes queue arguments:
+///
+///     x-delivery-limit          = max_attempts - 1      (the server counts returns, not deliveries)
+///     x-dead-letter-exchange    = "" unless the descriptor names one
+///     x-dead-letter-routing-key = dead_letter
+///
+/// A dead-letter queue is classic unless described otherwise. As a quorum queue it gets no limit of
+/// its own: on RabbitMQ 4.3 the delivery count travels along with a dead-lettered message and would
+/// eat the target's default limit of 20 (measured: one delivery left, then the message was dropped).
 #pragma once
 
 #include <acquit/settle/queue_description.h>
@@ -23,7 +23,7 @@
 
 namespace acquit::settle {
 
-// From server-properties; a part that cannot be read is 0.
+/// From server-properties; a part that cannot be read is 0.
 struct server_version {
     std::uint32_t major = 0;
     std::uint32_t minor = 0;
@@ -31,15 +31,15 @@ struct server_version {
 
     auto operator<=>(const server_version&) const = default;
 
-    // "4.3.6", "4.0.5-rc.1", "3.10.8+deb".
+    /// "4.3.6", "4.0.5-rc.1", "3.10.8+deb".
     [[nodiscard]] static server_version parse(std::string_view text) noexcept;
     [[nodiscard]] std::string text() const;
 };
 
 struct retry_limit {
-    // Deliveries of one message, the first included; nothing: no limit. 0 is a problem.
+    /// Deliveries of one message, the first included; nothing: no limit. 0 is a problem.
     std::optional<std::uint32_t> max_attempts;
-    // The queue for what reached the limit.
+    /// The queue for what reached the limit.
     std::optional<std::string> dead_letter;
 };
 
@@ -49,21 +49,21 @@ struct declared_arguments {
     std::vector<std::string> warnings;
 };
 
-// What is wrong with a limit on this queue whatever the server: half a pair, max_attempts(0), a
-// quorum queue that we may not declare, a descriptor that says otherwise. Needs no connection.
+/// What is wrong with a limit on this queue whatever the server: half a pair, max_attempts(0), a
+/// quorum queue that we may not declare, a descriptor that says otherwise. Needs no connection.
 [[nodiscard]] std::vector<std::string>
 limit_problems(const queue_description& queue, const retry_limit& limit, bool declare_topology);
 
-// The arguments for the queue's queue.declare; problems include limit_problems with
-// declare_topology.
+/// The arguments for the queue's queue.declare; problems include limit_problems with
+/// declare_topology.
 [[nodiscard]] declared_arguments arguments_of(const queue_description& queue,
                                               const retry_limit& limit, server_version server);
 
-// The arguments for a dead-letter queue's queue.declare.
+/// The arguments for a dead-letter queue's queue.declare.
 [[nodiscard]] declared_arguments dead_letter_arguments_of(const queue_description& queue,
                                                           server_version server);
 
-// The dead-letter queue that is declared when only its name is known: classic, durable.
+/// The dead-letter queue that is declared when only its name is known: classic, durable.
 [[nodiscard]] queue_description default_dead_letter_queue(std::string name);
 
 } // namespace acquit::settle
