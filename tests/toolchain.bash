@@ -13,12 +13,17 @@ choose_compiler() {
         esac
         export CXX=$candidate CC=${candidate/clang++/clang}
         CC=${CC/g++/gcc}
-        if command -v ccache >/dev/null; then CXX="ccache $CXX" CC="ccache $CC"; fi
+        # Where ccache is installed it is used, across checkouts too.
+        if command -v ccache >/dev/null; then
+            CXX="ccache $CXX" CC="ccache $CC"
+        fi
         return 0
     done
     echo "no compiler with sound coroutines here: clang >= 16 or GCC >= 13 (on Debian 12: apt-get install clang-19)" >&2
     return 1
 }
+
+export CCACHE_NOHASHDIR=1
 
 # configure FOLDER OPTION...: does nothing where the folder is configured with these options already.
 configure() {
