@@ -38,6 +38,8 @@ channel::~channel()
     ACQUIT_ASSERT(std::all_of(pending_.begin(), pending_.end(),
                               [](const pending& p) { return p.slot == nullptr; }),
                   "channel {} destroyed while a verb is pending on it", number_);
+    ACQUIT_ASSERT(!confirms_.has_listeners(), "channel {} destroyed while a publish waits for its confirm",
+                  number_);
     if (phase_ == phase::open) {
         // Nobody waits for the answer; the session skips what still comes for the number.
         if (owner_.session().close_channel(number_) == send_status::sent) owner_.output_written();

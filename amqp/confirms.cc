@@ -1,5 +1,6 @@
 #include <acquit/amqp/confirms.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -107,6 +108,12 @@ bool confirm_tracker::returned(message_identity identity, std::uint16_t code)
     found->returned = true;
     found->return_code = code;
     return true;
+}
+
+bool confirm_tracker::has_listeners() const noexcept
+{
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [](const entry& e) { return e.listener != nullptr; });
 }
 
 void confirm_tracker::fail_all() noexcept

@@ -61,6 +61,8 @@ public:
     /// The channel is gone: every outstanding listener hears `lost`.
     void fail_all() noexcept;
 
+    /// Somebody waits for what becomes of an outstanding publish.
+    [[nodiscard]] bool has_listeners() const noexcept;
     [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
     /// Publishes without a listener that were nacked or returned since the last call.
     [[nodiscard]] std::uint64_t take_failures() noexcept;

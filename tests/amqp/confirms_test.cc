@@ -346,6 +346,24 @@ TEST(confirms, that_are_outstanding_fail_with_the_channel)
     });
 }
 
+TEST(confirms_death, is_an_assertion_when_the_channel_goes_while_a_publish_waits)
+{
+    EXPECT_DEATH(virtually([](host& there) -> task<> {
+                     (void)co_await connected(there, [](connection& c, peer& p) -> task<> {
+                         auto ch = std::make_unique<channel>(c);
+                         co_await ch->open();
+                         co_await runtime::with_scope([&](scope& s) -> task<> {
+                             s.spawn(ch->publish_confirmed({.routing_key = "q"}));
+                             (void)co_await p.expect<wire::confirm::select>();
+                             p.say(1, wire::confirm::select_ok{});
+                             (void)co_await p.expect<wire::basic::publish>();
+                             ch.reset();
+                         });
+                     });
+                 }),
+                 "destroyed while a publish waits for its confirm");
+}
+
 // c74: publishing from where a confirm arrives.
 TEST(confirms, may_be_followed_by_the_next_publish_at_once)
 {
