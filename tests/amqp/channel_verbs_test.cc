@@ -373,6 +373,59 @@ TEST(channel, answers_no_cancel_of_an_unknown_version)
     server_cancel("next", 0);
 }
 
+// c69: also where the broker wants no answer.
+TEST(channel, is_told_of_a_cancelled_consumer_with_no_wait_and_says_nothing)
+{
+    host_options o;
+    o.server.version = "4.3.0";
+    with_channel(
+        [](channel& ch, peer& p) -> task<> {
+            quiet_sink sink;
+            co_await runtime::with_scope([&](scope& s) -> task<> {
+                s.spawn([](peer& each) -> task<> {
+                    (void)co_await each.expect<wire::basic::consume>();
+                    each.say(1, wire::basic::consume_ok{.consumer_tag = "t"});
+                }(p));
+                (void)co_await ch.consume({.queue = "q", .consumer_tag = "t"}, sink);
+            });
+            p.say(1, wire::basic::cancel{.consumer_tag = "t", .no_wait = true});
+            co_await settle_down();
+            EXPECT_EQ(sink.cancels, 1);
+            EXPECT_EQ(p.count<wire::basic::cancel>(), 0U);
+        },
+        o);
+}
+
+// s19: a consumer tag belongs to its channel, not to the connection.
+TEST(channel, keeps_consumers_with_the_same_tag_apart)
+{
+    host_options o;
+    o.automatic = true;
+    virtually(
+        [](host& there) -> task<> {
+            there.model.put("a", 3, "a");
+            there.model.put("b", 3, "b");
+            const auto ended = co_await connected(there, [](connection& c, peer&) -> task<> {
+                quiet_sink a;
+                quiet_sink b;
+                channel one(c);
+                channel two(c);
+                co_await one.open();
+                co_await two.open();
+                (void)co_await one.consume({.queue = "a", .consumer_tag = "t"}, a);
+                (void)co_await two.consume({.queue = "b", .consumer_tag = "t"}, b);
+                co_await settle_down();
+                EXPECT_EQ(a.bodies, (std::vector<std::string>{"a0", "a1", "a2"}));
+                EXPECT_EQ(b.bodies, (std::vector<std::string>{"b0", "b1", "b2"}));
+                co_await one.close();
+                EXPECT_TRUE(two.is_open());
+                co_await two.close();
+            });
+            EXPECT_FALSE(ended) << text_of(ended);
+        },
+        o);
+}
+
 TEST(channel, refuses_a_consumer_tag_that_is_in_use)
 {
     with_channel([](channel& ch, peer& p) -> task<> {

@@ -1,5 +1,7 @@
 #include "../peer/host.h"
 
+#include <acquit/runtime/socket.h>
+
 #include <gtest/gtest.h>
 
 // How a connection comes up, and all the ways in which it does not.
@@ -252,6 +254,33 @@ TEST(connection, may_be_cancelled_while_it_runs)
         });
         EXPECT_TRUE(c.is_over());
     });
+}
+
+// The same over a socket and the kernel.
+TEST(connection, opens_and_closes_over_tcp)
+{
+    runtime::loop events;
+    events.run([](runtime::loop& owner) -> task<> {
+        auto incoming = runtime::listener::tcp(owner, "127.0.0.1", 0);
+        amqp::connection_options options;
+        options.hosts = {{.host = "127.0.0.1", .port = incoming.port()}};
+        connection c(options);
+        std::unique_ptr<peer> there;
+        co_await runtime::with_scope([&](scope& s) -> task<> {
+            s.spawn(c.run());
+            there = std::make_unique<peer>(co_await incoming.accept(), amqp::server_options{});
+            s.spawn(there->serve());
+            co_await c.opened();
+            amqp::channel ch(c);
+            co_await ch.open();
+            ch.ack(1);
+            co_await ch.close();
+            co_await c.close();
+            co_await there->gone();
+            EXPECT_EQ(there->count<wire::basic::ack>(), 1U);
+            EXPECT_EQ(there->count<wire::connection::close>(), 1U);
+        });
+    }(events));
 }
 
 TEST(connection_death, is_an_assertion_when_destroyed_while_it_runs)

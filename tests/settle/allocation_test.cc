@@ -278,6 +278,7 @@ void beside_feeder(F body)
     }(there, options, m, body));
     EXPECT_EQ(m.seen, total);
     EXPECT_EQ(there.settled(), total);
+    EXPECT_GT(m.before, 0U) << "the counter does not count";
     EXPECT_EQ(m.after - m.before, 0U) << "allocations for " << measured << " messages";
 }
 

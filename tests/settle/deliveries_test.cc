@@ -191,6 +191,28 @@ TEST(deliveries_death, are_an_assertion_when_closed_with_one_unsettled)
                  "deliveries closed while 1 of them are not settled");
 }
 
+// c75: the connection is closed from where a delivery is handed over, on its reader's stack.
+TEST(deliveries, may_close_the_connection_that_brings_them)
+{
+    over_broker([](host& there, connection& c, peer&) -> task<> {
+        there.model["q"];
+        deliveries incoming(c, existing_queue("q").prefetch(10));
+        co_await incoming.open();
+        co_await runtime::with_scope([&](scope& s) -> task<> {
+            s.spawn([](deliveries& from, connection& by) -> task<> {
+                auto one = co_await from.next();
+                (void)one.settle(ack);
+                co_await by.close();
+            }(incoming, c));
+            co_await settle_down();
+            there.model.put("q", 20);
+        });
+        EXPECT_TRUE(c.is_over());
+        co_await incoming.close();
+        EXPECT_EQ(there.model["q"].unsettled, 0U);
+    });
+}
+
 // s22: a count that could never be reached is refused.
 TEST(flush_timing, refuses_a_count_above_the_prefetch)
 {

@@ -486,7 +486,7 @@ TEST(service_recovery, loses_nothing_whatever_breaks)
                     for (int i = 0; i < 12; ++i) {
                         co_await runtime::sleep(std::chrono::milliseconds(random() % 60));
                         auto& p = there.latest();
-                        switch (random() % 4) {
+                        switch (random() % 5) {
                         case 0:
                             if (!p.is_over())
                                 p.reset();
@@ -494,6 +494,10 @@ TEST(service_recovery, loses_nothing_whatever_breaks)
                         case 1:
                             if (p.session().is_open())
                                 p.close(wire::reply_code::connection_forced, "restart");
+                            break;
+                        case 4: // c11: in the middle of a frame
+                            if (!p.is_over())
+                                p.cut_after(1 + random() % 300);
                             break;
                         case 2:
                             there.model.cancel_consumers("q");

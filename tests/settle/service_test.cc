@@ -553,6 +553,44 @@ TEST(service_stop, while_consuming_again_leaves_no_unknown_consumer)
     }
 }
 
+// c75: a handler may end everything from where it is called, on the reader's stack.
+TEST(service, may_be_stopped_and_aborted_by_its_own_handlers)
+{
+    for (const bool abort : {false, true}) {
+        for (const bool plain : {false, true}) {
+            virtually(
+                [abort, plain](host& there) -> task<> {
+                    there.model.put("q", 100);
+                    service s(there.client());
+                    const auto end = [&](std::string_view body) {
+                        if (body == "7")
+                            abort ? s.abort() : s.stop();
+                    };
+                    if (plain)
+                        s.consume(existing_queue("q").prefetch(10), [&](delivery& d) {
+                            end(d.text());
+                            return ack;
+                        });
+                    else
+                        s.consume(existing_queue("q").prefetch(10),
+                                  [&](delivery& d) -> task<outcome> {
+                                      end(d.text());
+                                      co_return ack;
+                                  });
+                    ran r;
+                    co_await run_into(s, r);
+                    EXPECT_TRUE(r.result) << text_of(r.failure);
+                    if (!r.result)
+                        co_return;
+                    EXPECT_EQ(r.result->cut_short, abort);
+                    expect_adds_up(*r.result);
+                    EXPECT_EQ(there.model["q"].acked.size() + there.model["q"].ready.size(), 100U);
+                },
+                automatic());
+        }
+    }
+}
+
 TEST(service, that_is_cancelled_from_outside_ends_its_handlers_and_forgets_the_loop)
 {
     virtually(
