@@ -197,13 +197,15 @@ TEST(channel, refuses_verbs_before_it_is_open_and_after_its_end)
             const auto late =
                 as<channel_error>(co_await failure_of(ch.declare_queue({.queue = "q"})));
             EXPECT_TRUE(late);
-            if (late)
+            if (late) {
                 EXPECT_EQ(late->code(), 406) << "the reason of the end, not a new one";
+            }
             const auto publish =
                 as<channel_error>(co_await failure_of(ch.publish({.routing_key = "q"})));
             EXPECT_TRUE(publish);
-            if (publish)
+            if (publish) {
                 EXPECT_EQ(publish->code(), 406);
+            }
         });
         EXPECT_FALSE(ended) << text_of(ended);
     });
@@ -346,9 +348,10 @@ void server_cancel(const char* version, std::size_t answers)
             EXPECT_EQ(sink.cancels, 1);
             EXPECT_EQ(p.count<wire::basic::cancel>(), answers);
             EXPECT_EQ(p.count<wire::basic::cancel_ok>(), 0U) << "closes the connection before 4.3";
-            if (answers != 0)
+            if (answers != 0) {
                 EXPECT_TRUE(
                     (co_await p.expect<wire::basic::cancel>()).as<wire::basic::cancel>().no_wait);
+            }
             p.deliver(1, {.consumer_tag = "t", .tag = 2, .body = "late"});
             co_await settle_down();
             EXPECT_EQ(sink.bodies.size(), 1U);
@@ -440,8 +443,9 @@ TEST(channel, refuses_a_consumer_tag_that_is_in_use)
         const auto refused = as<channel_error>(
             co_await failure_of(ch.consume({.queue = "q", .consumer_tag = "t"}, sink)));
         EXPECT_TRUE(refused);
-        if (refused)
+        if (refused) {
             EXPECT_EQ(refused->code(), 530);
+        }
         EXPECT_TRUE(ch.is_open());
         co_await ch.close(); // before the sink goes
     });

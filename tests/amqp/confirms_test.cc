@@ -177,9 +177,9 @@ TEST(confirm_tracker, agrees_with_a_model_in_any_order_of_answers)
             ASSERT_EQ(t.outstanding(), open.size());
         }
         for (std::size_t i = 0; i < ears.size(); ++i) {
-            if (expected[i + 1] == publish_result::pending)
+            if (expected[i + 1] == publish_result::pending) {
                 EXPECT_TRUE(ears[i].heard.empty());
-            else
+            } else
                 EXPECT_EQ(ears[i].heard, results{expected[i + 1]});
         }
     }
@@ -223,10 +223,12 @@ TEST(confirms, fail_the_publish_that_was_returned_among_many)
         for (std::size_t i = 0; i < failures.size(); ++i) {
             const auto e = as<publish_error>(failures[i]);
             EXPECT_EQ(e.has_value(), i % 3 == 0) << i << " " << text_of(failures[i]);
-            if (e)
+            if (e) {
                 EXPECT_EQ(e->why(), publish_error::reason::returned);
-            if (e)
+            }
+            if (e) {
                 EXPECT_EQ(e->code(), 312);
+            }
         }
         EXPECT_EQ(there.model["q"].ready.size(), 133U);
         co_await ch.close();
@@ -309,8 +311,9 @@ TEST(confirms, tell_of_a_nack)
                 const auto e = as<publish_error>(
                     co_await failure_of(ch.publish_confirmed({.routing_key = "q"})));
                 EXPECT_TRUE(e);
-                if (e)
+                if (e) {
                     EXPECT_EQ(e->why(), publish_error::reason::nacked);
+                }
             });
             co_await ch.close();
         });

@@ -261,9 +261,10 @@ TEST(connection_close, answers_an_unsolicited_reply_with_503)
                 EXPECT_TRUE(p.session().close_info().by_peer);
             }));
         EXPECT_TRUE(ended);
-        if (ended)
+        if (ended) {
             EXPECT_NE(std::string(ended->what()).find("queue.declare-ok"), std::string::npos)
                 << ended->what();
+        }
     });
 }
 

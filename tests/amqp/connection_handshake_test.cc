@@ -97,8 +97,9 @@ TEST(connection, reports_a_refused_connect_as_such)
         connection c(there.client());
         const auto ended = as<connection_error>(co_await failure_of(c.run()));
         EXPECT_TRUE(ended);
-        if (ended)
+        if (ended) {
             EXPECT_EQ(ended->code(), 0);
+        }
     });
 }
 
@@ -148,10 +149,11 @@ TEST(connection, explains_a_silent_close_during_the_handshake)
             }(there));
             const auto ended = as<connection_error>(co_await failure_of(c.run()));
             EXPECT_TRUE(ended);
-            if (ended)
+            if (ended) {
                 EXPECT_NE(std::string(ended->what()).find("during the AMQP handshake"),
                           std::string::npos)
                     << ended->what();
+            }
         });
     });
 }
@@ -232,8 +234,9 @@ TEST(connection, ends_with_an_error_at_every_cut_of_the_handshake)
                 }(c, ended));
                 const auto failed = co_await failure_of(c.opened());
                 opened = !failed;
-                if (failed)
+                if (failed) {
                     EXPECT_TRUE(as<connection_error>(failed)) << text_of(failed);
+                }
                 co_await c.close();
                 co_await settle_down();
                 EXPECT_TRUE(!failed || ended);
@@ -262,8 +265,11 @@ TEST(connection, opens_and_closes_over_tcp)
     runtime::loop events;
     events.run([](runtime::loop& owner) -> task<> {
         auto incoming = runtime::listener::tcp(owner, "127.0.0.1", 0);
+        amqp::host_port where;
+        where.host = "127.0.0.1";
+        where.port = incoming.port();
         amqp::connection_options options;
-        options.hosts = {{.host = "127.0.0.1", .port = incoming.port()}};
+        options.hosts.assign(1, where);
         connection c(options);
         std::unique_ptr<peer> there;
         co_await runtime::with_scope([&](scope& s) -> task<> {

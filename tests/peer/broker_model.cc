@@ -16,23 +16,22 @@ void broker_model::serve(peer& p)
     p.on_gone = [this, &p] { end(p); };
 }
 
-void broker_model::put(const std::string& queue, std::size_t count, std::string_view prefix)
+void broker_model::put(const std::string& name, std::size_t count, std::string_view prefix)
 {
     for (std::size_t i = 0; i < count; ++i)
-        add(queue, fmt::format("{}{}", prefix, i));
+        add(name, fmt::format("{}{}", prefix, i));
     pump();
 }
 
-void broker_model::put_body(const std::string& queue, std::string body)
+void broker_model::put_body(const std::string& name, std::string body)
 {
-    add(queue, std::move(body));
+    add(name, std::move(body));
     pump();
 }
 
-void broker_model::add(const std::string& queue, std::string body,
-                       std::vector<std::byte> properties)
+void broker_model::add(const std::string& name, std::string body, std::vector<std::byte> properties)
 {
-    queues_[queue].ready.push_back(
+    queues_[name].ready.push_back(
         {.body = std::move(body), .properties = std::move(properties), .position = positions_++});
 }
 
@@ -244,25 +243,25 @@ void broker_model::end(peer& p)
     pump();
 }
 
-void broker_model::cancel_consumers(const std::string& queue)
+void broker_model::cancel_consumers(const std::string& name)
 {
     for (auto& [where, c] : channels_) {
         if (c.owner->session().channel(c.number) != amqp::channel_state::open)
             continue;
         std::erase_if(c.consumers, [&, this](const consumer& each) {
-            if (each.queue != queue)
+            if (each.queue != name)
                 return false;
-            --queues_[queue].consumers;
+            --queues_[name].consumers;
             c.owner->say(c.number, wire::basic::cancel{.consumer_tag = each.tag, .no_wait = false});
             return true;
         });
     }
 }
 
-void broker_model::remove(const std::string& queue)
+void broker_model::remove(const std::string& name)
 {
-    cancel_consumers(queue);
-    queues_.erase(queue);
+    cancel_consumers(name);
+    queues_.erase(name);
 }
 
 void broker_model::pump()

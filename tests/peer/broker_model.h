@@ -40,13 +40,13 @@ public:
     void serve(peer& p);
 
     /// Messages with bodies "0" to "count - 1", or with the given prefix before the number.
-    void put(const std::string& queue, std::size_t count, std::string_view prefix = "");
-    void put_body(const std::string& queue, std::string body);
+    void put(const std::string& name, std::size_t count, std::string_view prefix = "");
+    void put_body(const std::string& name, std::string body);
     queue& operator[](const std::string& name) { return queues_[name]; }
     /// basic.cancel to every consumer of the queue.
-    void cancel_consumers(const std::string& queue);
+    void cancel_consumers(const std::string& name);
     /// The queue goes, with its consumers.
-    void remove(const std::string& queue);
+    void remove(const std::string& name);
 
     /// Asked first; true: the test has answered, or wants no answer.
     std::function<bool(peer& p, const said& what)> before{};
@@ -86,7 +86,7 @@ private:
     void get(channel& c, const said& what);
     enum class verdict { ack, drop, requeue, give_back };
     void settle(channel& c, std::uint64_t tag, bool multiple, verdict how);
-    void add(const std::string& queue, std::string body, std::vector<std::byte> properties = {});
+    void add(const std::string& name, std::string body, std::vector<std::byte> properties = {});
     static void put_back(queue& q, message m);
     void settle_one(channel& c, std::map<std::uint64_t, unsettled>::iterator which, verdict how);
     void end(channel& c);

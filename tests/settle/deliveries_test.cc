@@ -112,8 +112,9 @@ TEST(deliveries, end_with_the_error_of_their_channel)
         }
         const auto e = as<amqp::channel_error>(why);
         EXPECT_TRUE(e) << text_of(why);
-        if (e)
+        if (e) {
             EXPECT_EQ(e->code(), 406);
+        }
         EXPECT_EQ(one.settle(ack), settled::stale);
         EXPECT_EQ(two.settle(ack), settled::stale);
         co_await incoming.close();

@@ -159,5 +159,30 @@ TEST(inbox, ends_the_connection_when_delivery_tags_are_out_of_order)
         o);
 }
 
+// ...and nobody waits for what it has to say to that.
+TEST(inbox, does_not_wait_for_the_broker_whose_tags_were_out_of_order)
+{
+    auto o = automatic();
+    virtually(
+        [](host& there) -> task<> {
+            const auto ended = co_await connected(there, [&](connection& c, peer& p) -> task<> {
+                there.model["q"];
+                deliveries incoming(c, existing_queue("q").prefetch(10));
+                co_await incoming.open();
+                const auto asked = co_await p.expect<wire::basic::consume>();
+                p.stop_listening();
+                p.deliver(asked.channel,
+                          {.consumer_tag = asked.as<wire::basic::consume>().consumer_tag,
+                           .tag = 2,
+                           .body = "x"});
+                co_await runtime::sleep(3s);
+                EXPECT_TRUE(c.is_over());
+                p.hang_up();
+            });
+            EXPECT_TRUE(as<amqp::connection_error>(ended)) << text_of(ended);
+        },
+        o);
+}
+
 } // namespace
 } // namespace acquit::testing

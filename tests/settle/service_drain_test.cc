@@ -72,11 +72,13 @@ TEST(service_drain, gives_back_what_nobody_began)
             EXPECT_EQ(q.ready.front().body, "4") << "back at its place";
             for (const auto& each : there.latest().heard()) {
                 // Those that were running then had lower tags: `multiple` would have covered them.
-                if (each.is<wire::basic::nack>())
+                if (each.is<wire::basic::nack>()) {
                     EXPECT_FALSE(each.as<wire::basic::nack>().multiple);
+                }
             }
-            if (r.result)
+            if (r.result) {
                 EXPECT_EQ(r.result->given_back(), 56U);
+            }
         },
         automatic());
 }

@@ -64,8 +64,9 @@ TEST(service_recovery, drops_settlements_of_a_connection_that_is_gone)
                 EXPECT_EQ(q.acked.size(), 10U);
                 EXPECT_EQ(there.model.unknown_tags, 0U);
                 for (const auto& each : there.latest().heard()) {
-                    if (each.is<wire::basic::ack>())
+                    if (each.is<wire::basic::ack>()) {
                         EXPECT_NE(each.as<wire::basic::ack>().delivery_tag, 0U);
+                    }
                 }
             },
             automatic());
@@ -171,8 +172,9 @@ TEST(service_recovery, consumes_again_after_the_broker_ended_the_consumer)
                         tags.emplace_back(each.as<wire::basic::consume>().consumer_tag);
                 }
                 EXPECT_EQ(tags.size(), 2U);
-                if (tags.size() == 2)
+                if (tags.size() == 2) {
                     EXPECT_NE(tags[0], tags[1]);
+                }
                 // s56; one more in the drain
                 EXPECT_EQ(there.latest().count<wire::basic::cancel>(), version[2] == '3' ? 2U : 1U);
             },
@@ -342,8 +344,9 @@ TEST(service_start, fails_at_once_when_the_login_is_refused)
             co_await run_into(s, r);
             const auto e = as<amqp::connection_error>(r.failure);
             EXPECT_TRUE(e) << text_of(r.failure);
-            if (e)
+            if (e) {
                 EXPECT_EQ(e->code(), 403);
+            }
             EXPECT_EQ(there.connects(), 1U);
         },
         automatic());
@@ -402,8 +405,9 @@ TEST(service_start, declares_in_order_and_only_when_told)
                       (std::vector<std::string>{"exchange.declare", "queue.declare", "queue.bind",
                                                 "basic.qos", "basic.consume"}));
             for (const auto& each : there.latest().heard()) {
-                if (each.is<wire::basic::qos>())
+                if (each.is<wire::basic::qos>()) {
                     EXPECT_FALSE(each.as<wire::basic::qos>().global);
+                }
             }
         },
         automatic());
@@ -420,8 +424,9 @@ TEST(service_start, checks_and_creates_nothing_without_declare_topology)
             expect_clean(co_await serving(s, [&]() -> task<> { co_await s.started(); }));
             EXPECT_EQ(there.latest().count<wire::queue::declare>(), 1U);
             for (const auto& each : there.latest().heard()) {
-                if (each.is<wire::queue::declare>())
+                if (each.is<wire::queue::declare>()) {
                     EXPECT_TRUE(each.as<wire::queue::declare>().passive);
+                }
             }
         },
         automatic());

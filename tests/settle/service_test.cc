@@ -34,8 +34,9 @@ TEST(service, handles_everything_and_leaves_nothing_unsettled)
                 auto& q = there.model["q"];
                 EXPECT_EQ(q.acked.size(), 1000U);
                 EXPECT_EQ(q.unsettled + q.lost_unsettled + q.consumers, 0U);
-                if (r.result)
+                if (r.result) {
                     EXPECT_EQ(r.result->finished(), 1000U);
+                }
             },
             automatic());
     }
@@ -134,8 +135,9 @@ TEST(service, treats_a_handler_that_throws_by_its_policy)
                 expect_clean(r);
                 EXPECT_EQ(there.model["q"].acked.size(), policy == on_failure::retry ? 10U : 0U);
                 EXPECT_EQ(there.model["q"].dropped.size(), policy == on_failure::drop ? 10U : 0U);
-                if (r.result)
+                if (r.result) {
                     EXPECT_EQ(r.result->queues[0].metrics.failed, 10U);
+                }
             },
             automatic());
     }
