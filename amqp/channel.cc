@@ -1,5 +1,4 @@
 #include <acquit/amqp/channel.h>
-
 #include <acquit/amqp/detail/channel_call.h>
 #include <acquit/amqp/detail/reply_slot.h>
 #include <acquit/runtime/assert.h>
@@ -25,8 +24,7 @@ Reply decoded(const std::vector<std::byte>& payload)
 
 std::exception_ptr closed_by_us(std::uint16_t number)
 {
-    return std::make_exception_ptr(
-        channel_error(number, 200, "closed by this side", 0, 0));
+    return std::make_exception_ptr(channel_error(number, 200, "closed by this side", 0, 0));
 }
 
 } // namespace
@@ -38,19 +36,22 @@ channel::~channel()
     ACQUIT_ASSERT(std::all_of(pending_.begin(), pending_.end(),
                               [](const pending& p) { return p.slot == nullptr; }),
                   "channel {} destroyed while a verb is pending on it", number_);
-    ACQUIT_ASSERT(!confirms_.has_listeners(), "channel {} destroyed while a publish waits for its confirm",
-                  number_);
+    ACQUIT_ASSERT(!confirms_.has_listeners(),
+                  "channel {} destroyed while a publish waits for its confirm", number_);
     if (phase_ == phase::open) {
         // Nobody waits for the answer; the session skips what still comes for the number.
-        if (owner_.session().close_channel(number_) == send_status::sent) owner_.output_written();
+        if (owner_.session().close_channel(number_) == send_status::sent)
+            owner_.output_written();
     }
-    if (number_ != 0 && phase_ != phase::over) owner_.detach(number_);
+    if (number_ != 0 && phase_ != phase::over)
+        owner_.detach(number_);
 }
 
 runtime::task<> channel::open()
 {
     ACQUIT_ASSERT(phase_ == phase::idle, "channel {} opened twice", number_);
-    if (!owner_.is_open()) throw connection_error("open a channel: the connection is not open");
+    if (!owner_.is_open())
+        throw connection_error("open a channel: the connection is not open");
     const std::uint16_t number = owner_.session().free_channel();
     if (number == 0) {
         throw connection_error(fmt::format("{}: no free channel: {} are open and channel_max is {}",
@@ -69,9 +70,11 @@ runtime::task<> channel::open()
 
 runtime::task<> channel::close()
 {
-    if (phase_ != phase::open) co_return;
+    if (phase_ != phase::open)
+        co_return;
     const auto status = owner_.session().close_channel(number_);
-    if (status != send_status::sent) co_return; // the connection is going: so is the channel
+    if (status != send_status::sent)
+        co_return; // the connection is going: so is the channel
     phase_ = phase::closing;
     owner_.output_written();
     fail_pending(closed_by_us(number_));
@@ -80,8 +83,10 @@ runtime::task<> channel::close()
 
 void channel::require_open() const
 {
-    if (phase_ == phase::open) return;
-    if (failure_) std::rethrow_exception(failure_);
+    if (phase_ == phase::open)
+        return;
+    if (failure_)
+        std::rethrow_exception(failure_);
     throw channel_error(number_, 504, phase_ == phase::idle ? "not opened yet" : "closed", 0, 0);
 }
 
@@ -92,10 +97,11 @@ runtime::task<std::vector<std::byte>> channel::answer_of(wire::method_id expecte
     try {
         co_return co_await runtime::with_timeout(owner_.options().operation_timeout, await_slot());
     } catch (const runtime::timed_out&) {
-        throw runtime::timed_out(fmt::format(
-            "{} on channel {}: no answer from {} within {} ms", verb, number_, owner_.peer(),
-            std::chrono::duration_cast<std::chrono::milliseconds>(owner_.options().operation_timeout)
-                .count()));
+        throw runtime::timed_out(fmt::format("{} on channel {}: no answer from {} within {} ms",
+                                             verb, number_, owner_.peer(),
+                                             std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                 owner_.options().operation_timeout)
+                                                 .count()));
     }
 }
 
@@ -108,8 +114,10 @@ runtime::task<std::vector<std::byte>> channel::await_slot()
 template <class Method>
 void channel::tell(const Method& method)
 {
-    if (phase_ != phase::open) return;
-    if (owner_.session().send(number_, method) == send_status::sent) owner_.output_written();
+    if (phase_ != phase::open)
+        return;
+    if (owner_.session().send(number_, method) == send_status::sent)
+        owner_.output_written();
 }
 
 runtime::task<> channel::declare_exchange(wire::exchange::declare exchange)
@@ -171,7 +179,10 @@ runtime::task<> channel::qos(std::uint16_t prefetch)
     prefetch_ = prefetch;
 }
 
-runtime::task<> channel::barrier() { return qos(prefetch_); }
+runtime::task<> channel::barrier()
+{
+    return qos(prefetch_);
+}
 
 runtime::task<std::string> channel::consume(wire::basic::consume what, consumer_sink& sink)
 {
@@ -179,7 +190,8 @@ runtime::task<std::string> channel::consume(wire::basic::consume what, consumer_
     // The tag is ours to choose so that the consumer is known before its first delivery, which
     // may stand right behind consume-ok.
     std::string tag(what.consumer_tag);
-    if (tag.empty()) tag = fmt::format("acquit.{}", ++next_consumer_);
+    if (tag.empty())
+        tag = fmt::format("acquit.{}", ++next_consumer_);
     if (find_consumer(tag) != nullptr) {
         // RabbitMQ closes the whole connection for this (530).
         throw channel_error(number_, 530, fmt::format("consumer tag \"{}\" is in use", tag),
@@ -198,7 +210,8 @@ runtime::task<std::string> channel::consume(wire::basic::consume what, consumer_
 
 runtime::task<> channel::cancel(std::string tag)
 {
-    if (find_consumer(tag) == nullptr) co_return; // the broker was first
+    if (find_consumer(tag) == nullptr)
+        co_return; // the broker was first
     (void)co_await call(wire::basic::cancel{.consumer_tag = tag},
                         wire::id_of<wire::basic::cancel_ok>);
     forget_consumer(tag);
@@ -272,8 +285,10 @@ void channel::on_content(const content_event& content, const runtime::segment_re
 {
     switch (content.kind) {
     case content_kind::deliver:
-        if (phase_ != phase::open) return;
-        if (auto* c = find_consumer(content.consumer_tag)) c->sink->on_delivery(content, segment);
+        if (phase_ != phase::open)
+            return;
+        if (auto* c = find_consumer(content.consumer_tag))
+            c->sink->on_delivery(content, segment);
         return;
     case content_kind::get_ok:
         // Each message to the get that asked for it: several may be under way.
@@ -283,10 +298,11 @@ void channel::on_content(const content_event& content, const runtime::segment_re
         answer(wire::id_of<wire::basic::get_ok>, {});
         return;
     case content_kind::return_:
-        confirms_.returned(identify(content.exchange, content.routing_key, content.properties,
-                                    content.body),
-                           content.return_code);
-        if (on_return) on_return(copy_of(content));
+        confirms_.returned(
+            identify(content.exchange, content.routing_key, content.properties, content.body),
+            content.return_code);
+        if (on_return)
+            on_return(copy_of(content));
         return;
     case content_kind::publish:
         return; // a server's event
@@ -319,7 +335,8 @@ void channel::on_method(const method_event& method)
 void channel::on_server_cancel(std::string_view tag, bool no_wait)
 {
     auto* c = find_consumer(tag);
-    if (c == nullptr) return;
+    if (c == nullptr)
+        return;
     consumer_sink* sink = c->sink;
     const std::string kept(tag);
     forget_consumer(kept);
@@ -336,13 +353,14 @@ void channel::answer(wire::method_id id, std::span<const std::byte> payload)
     if (pending_.empty() ||
         (pending_.front().expected != id &&
          !(got_nothing && pending_.front().expected == wire::id_of<wire::basic::get_ok>))) {
-        owner_.protocol_violation(
-            fmt::format("{} on channel {}, which nobody asked for", wire::method_name(id), number_));
+        owner_.protocol_violation(fmt::format("{} on channel {}, which nobody asked for",
+                                              wire::method_name(id), number_));
         return;
     }
     auto* slot = pending_.front().slot;
     pending_.pop_front();
-    if (slot != nullptr) slot->complete({payload.begin(), payload.end()});
+    if (slot != nullptr)
+        slot->complete({payload.begin(), payload.end()});
 }
 
 void channel::on_opened()
@@ -362,7 +380,8 @@ void channel::on_close_ok()
 void channel::fail_pending(const std::exception_ptr& why) noexcept
 {
     for (auto& waiting : std::exchange(pending_, {})) {
-        if (waiting.slot != nullptr) waiting.slot->fail(why);
+        if (waiting.slot != nullptr)
+            waiting.slot->fail(why);
     }
 }
 
@@ -373,8 +392,10 @@ void channel::lose(std::exception_ptr why) noexcept
     fail_pending(why);
     confirms_.fail_all();
     confirm_progress_.notify_all();
-    for (auto& c : std::exchange(consumers_, {})) c.sink->on_channel_lost(why);
-    if (on_lost) on_lost(why);
+    for (auto& c : std::exchange(consumers_, {}))
+        c.sink->on_channel_lost(why);
+    if (on_lost)
+        on_lost(why);
 }
 
 } // namespace acquit::amqp

@@ -78,11 +78,13 @@ public:
     [[nodiscard]] runtime::task<> qos(std::uint16_t prefetch);
     /// `sink` must live until the consumer is cancelled or the channel lost. An empty consumer tag
     /// is chosen by us. Returns the tag.
-    [[nodiscard]] runtime::task<std::string> consume(wire::basic::consume what, consumer_sink& sink);
+    [[nodiscard]] runtime::task<std::string> consume(wire::basic::consume what,
+                                                     consumer_sink& sink);
     /// Deliveries may arrive until it returns; those already received stay valid.
     [[nodiscard]] runtime::task<> cancel(std::string tag);
     /// One message, if the queue has one.
-    [[nodiscard]] runtime::task<std::optional<received>> get(std::string_view queue, bool no_ack = false);
+    [[nodiscard]] runtime::task<std::optional<received>> get(std::string_view queue,
+                                                             bool no_ack = false);
 
     // Settling by hand; the settlement layer does it by ledger. Nothing is written on a closed channel.
     void ack(std::uint64_t delivery_tag, bool multiple = false);
@@ -136,7 +138,8 @@ private:
     struct pending {
         wire::method_id expected;
         detail::reply_slot* slot; // null: nobody waits any more, the answer is skipped
-        std::optional<received>* message; // of basic.get: where its message goes; lives as long as slot
+        std::optional<received>*
+            message; // of basic.get: where its message goes; lives as long as slot
     };
 
     template <class Request>

@@ -71,20 +71,25 @@ std::uint64_t confirm_tracker::add(confirm_listener* listener, message_identity 
 
 void confirm_tracker::forget(std::uint64_t tag) noexcept
 {
-    if (tag >= base_ && tag - base_ < entries_.size()) entries_[tag - base_].listener = nullptr;
+    if (tag >= base_ && tag - base_ < entries_.size())
+        entries_[tag - base_].listener = nullptr;
 }
 
 bool confirm_tracker::confirm(std::uint64_t tag, bool multiple, bool acked)
 {
     // Tag 0 with multiple means everything outstanding (AMQP 0-9-1 basic.ack.delivery-tag).
-    if (tag == 0 && multiple) tag = base_ + entries_.size() - 1;
-    if (tag < base_ || tag - base_ >= entries_.size()) return false;
+    if (tag == 0 && multiple)
+        tag = base_ + entries_.size() - 1;
+    if (tag < base_ || tag - base_ >= entries_.size())
+        return false;
 
     const std::size_t last = tag - base_;
-    if (!multiple && !entries_[last].open) return false;
+    if (!multiple && !entries_[last].open)
+        return false;
     for (std::size_t i = multiple ? 0 : last; i <= last; ++i) {
         entry& e = entries_[i];
-        if (!e.open) continue;
+        if (!e.open)
+            continue;
         finish(e, e.returned ? publish_result::returned
                   : acked    ? publish_result::confirmed
                              : publish_result::nacked);
@@ -97,14 +102,17 @@ bool confirm_tracker::returned(message_identity identity, std::uint16_t code)
 {
     entry* found = nullptr;
     for (entry& e : entries_) {
-        if (!e.open || e.returned || e.identity.destination != identity.destination) continue;
+        if (!e.open || e.returned || e.identity.destination != identity.destination)
+            continue;
         if (e.identity.content == identity.content) {
             found = &e;
             break;
         }
-        if (found == nullptr) found = &e;
+        if (found == nullptr)
+            found = &e;
     }
-    if (found == nullptr) return false;
+    if (found == nullptr)
+        return false;
     found->returned = true;
     found->return_code = code;
     return true;
@@ -119,12 +127,16 @@ bool confirm_tracker::has_listeners() const noexcept
 void confirm_tracker::fail_all() noexcept
 {
     for (entry& e : entries_) {
-        if (e.open) finish(e, publish_result::lost);
+        if (e.open)
+            finish(e, publish_result::lost);
     }
     drop_finished();
 }
 
-std::uint64_t confirm_tracker::take_failures() noexcept { return std::exchange(failures_, 0); }
+std::uint64_t confirm_tracker::take_failures() noexcept
+{
+    return std::exchange(failures_, 0);
+}
 
 void confirm_tracker::finish(entry& e, publish_result result) noexcept
 {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <string_view>
@@ -37,10 +37,9 @@ struct message_identity {
     friend bool operator==(const message_identity&, const message_identity&) = default;
 };
 
-[[nodiscard]] message_identity identify(std::string_view exchange,
-                                             std::string_view routing_key,
-                                             std::span<const std::byte> properties,
-                                             std::span<const std::byte> body) noexcept;
+[[nodiscard]] message_identity identify(std::string_view exchange, std::string_view routing_key,
+                                        std::span<const std::byte> properties,
+                                        std::span<const std::byte> body) noexcept;
 
 class confirm_tracker {
 public:

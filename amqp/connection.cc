@@ -1,6 +1,5 @@
-#include <acquit/amqp/connection.h>
-
 #include <acquit/amqp/channel.h>
+#include <acquit/amqp/connection.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/socket.h>
@@ -26,9 +25,15 @@ std::uint64_t nanoseconds_of(runtime::time_point t) noexcept
     return static_cast<std::uint64_t>(t.time_since_epoch().count());
 }
 
-std::uint64_t now_ns() noexcept { return nanoseconds_of(runtime::loop::current().now()); }
+std::uint64_t now_ns() noexcept
+{
+    return nanoseconds_of(runtime::loop::current().now());
+}
 
-runtime::task<> until_set(runtime::event& awaited) { co_await awaited.wait(); }
+runtime::task<> until_set(runtime::event& awaited)
+{
+    co_await awaited.wait();
+}
 
 } // namespace
 
@@ -41,7 +46,8 @@ public:
     template <class Promise>
     bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
     {
-        if (!suspend(handle)) return false;
+        if (!suspend(handle))
+            return false;
         owner_.writer_ = this;
         return true;
     }
@@ -91,30 +97,35 @@ runtime::task<> connection::run()
     } catch (const runtime::io_error& failed) {
         why = std::make_exception_ptr(connection_error(failed.what()));
     } catch (const runtime::timed_out& late) {
-        why = std::make_exception_ptr(connection_error(
-            fmt::format("no connection to {}: {}",
-                        options_.hosts.empty() ? "the broker" : options_.hosts.front().host,
-                        late.what())));
+        why = std::make_exception_ptr(connection_error(fmt::format(
+            "no connection to {}: {}",
+            options_.hosts.empty() ? "the broker" : options_.hosts.front().host, late.what())));
     } catch (...) {
         why = std::current_exception();
     }
     serving_ = nullptr;
-    if (!why) why = failure_;
+    if (!why)
+        why = failure_;
     end(why);
-    if (why) std::rethrow_exception(why);
+    if (why)
+        std::rethrow_exception(why);
 }
 
 runtime::task<std::unique_ptr<runtime::stream>> connection::connect()
 {
-    if (options_.connector) co_return co_await options_.connector();
-    if (!options_.unix_path.empty()) co_return co_await runtime::connect_unix(options_.unix_path);
-    if (options_.hosts.empty()) throw connection_error("no host to connect to");
+    if (options_.connector)
+        co_return co_await options_.connector();
+    if (!options_.unix_path.empty())
+        co_return co_await runtime::connect_unix(options_.unix_path);
+    if (options_.hosts.empty())
+        throw connection_error("no host to connect to");
     std::string reasons;
     for (const auto& host : options_.hosts) {
         try {
             co_return co_await runtime::connect_tcp(host.host, host.port);
         } catch (const runtime::io_error& failed) {
-            if (!reasons.empty()) reasons += "; ";
+            if (!reasons.empty())
+                reasons += "; ";
             reasons += failed.what();
         }
     }
@@ -134,8 +145,10 @@ runtime::task<> connection::serve(runtime::scope& tasks)
 runtime::task<> connection::read_loop()
 {
     for (;;) {
-        while (pauses_ != 0) co_await resume_.wait();
-        if (co_await input_->receive(*stream_) == 0) throw connection_error(end_of_stream_text());
+        while (pauses_ != 0)
+            co_await resume_.wait();
+        if (co_await input_->receive(*stream_) == 0)
+            throw connection_error(end_of_stream_text());
         ++traffic_.receives;
         session_.note_input(now_ns());
         for (;;) {
@@ -148,9 +161,11 @@ runtime::task<> connection::read_loop()
             const bool over = dispatch(e);
             traffic_.bytes_in += e.consumed;
             input_->consume(e.consumed);
-            if (over) co_return;
+            if (over)
+                co_return;
         }
-        if (!session_.output().open_empty()) output_written();
+        if (!session_.output().open_empty())
+            output_written();
     }
 }
 
@@ -159,10 +174,12 @@ bool connection::dispatch(const event& e)
     channel* const c = e.channel < channels_.size() ? channels_[e.channel] : nullptr;
     switch (e.kind) {
     case event_kind::content:
-        if (c != nullptr) c->on_content(session_.content(), input_->current());
+        if (c != nullptr)
+            c->on_content(session_.content(), input_->current());
         return failure_ != nullptr;
     case event_kind::method:
-        if (c != nullptr) c->on_method(session_.method());
+        if (c != nullptr)
+            c->on_method(session_.method());
         return failure_ != nullptr;
     case event_kind::need_more:
     case event_kind::nothing:
@@ -173,10 +190,12 @@ bool connection::dispatch(const event& e)
         opened_.set();
         return false;
     case event_kind::channel_opened:
-        if (c != nullptr) c->on_opened();
+        if (c != nullptr)
+            c->on_opened();
         return false;
     case event_kind::channel_closed: {
-        if (c == nullptr) return false;
+        if (c == nullptr)
+            return false;
         const auto& info = session_.close_info();
         detach(e.channel);
         c->lose(std::make_exception_ptr(
@@ -185,7 +204,8 @@ bool connection::dispatch(const event& e)
         return false;
     }
     case event_kind::channel_close_ok:
-        if (c != nullptr) c->on_close_ok();
+        if (c != nullptr)
+            c->on_close_ok();
         return false;
     case event_kind::blocked:
         blocked_ = true;
@@ -234,11 +254,15 @@ runtime::task<> connection::write_loop()
         traffic_.bytes_out += bytes.size();
         output.end_send();
         session_.note_output(now_ns());
-        if (output.pending() < options_.output_bound) room_.notify_all();
+        if (output.pending() < options_.output_bound)
+            room_.notify_all();
     }
 }
 
-void connection::output_written() { runtime::loop::current().at_turn_end(hook_); }
+void connection::output_written()
+{
+    runtime::loop::current().at_turn_end(hook_);
+}
 
 void connection::wake_writer() noexcept
 {
@@ -250,7 +274,8 @@ runtime::task<> connection::output_room()
 {
     while (session_.output().pending() >= options_.output_bound) {
         co_await room_.wait();
-        if (phase_ == phase::over) throw connection_error("the connection ended before the publish");
+        if (phase_ == phase::over)
+            throw connection_error("the connection ended before the publish");
     }
 }
 
@@ -262,7 +287,8 @@ runtime::task<> connection::handshake_watch()
     } catch (const runtime::timed_out&) {
         throw connection_error(fmt::format(
             "{}: connecting and the AMQP handshake were not done within {} ms", peer_,
-            std::chrono::duration_cast<std::chrono::milliseconds>(options_.connect_timeout).count()));
+            std::chrono::duration_cast<std::chrono::milliseconds>(options_.connect_timeout)
+                .count()));
     }
     co_await heartbeat_loop();
 }
@@ -271,7 +297,8 @@ runtime::task<> connection::heartbeat_loop()
 {
     for (;;) {
         // While nothing is read the peer's silence says nothing.
-        if (pauses_ != 0) session_.note_input(now_ns());
+        if (pauses_ != 0)
+            session_.note_input(now_ns());
         auto beat = session_.tick(now_ns());
         if (beat.peer_dead) {
             // A process that was stopped for a while finds the peer's bytes waiting: read first.
@@ -279,13 +306,15 @@ runtime::task<> connection::heartbeat_loop()
             beat = session_.tick(now_ns());
         }
         if (beat.peer_dead) {
-            throw connection_error(fmt::format("{}: no sign of life within two heartbeats ({} s each)",
-                                               peer_, session_.tuned().heartbeat_s));
+            throw connection_error(
+                fmt::format("{}: no sign of life within two heartbeats ({} s each)", peer_,
+                            session_.tuned().heartbeat_s));
         }
-        if (!session_.output().open_empty()) output_written();
-        if (beat.next_ns == never_ns) co_return;
-        co_await runtime::sleep_until(
-            runtime::time_point(std::chrono::nanoseconds(beat.next_ns)));
+        if (!session_.output().open_empty())
+            output_written();
+        if (beat.next_ns == never_ns)
+            co_return;
+        co_await runtime::sleep_until(runtime::time_point(std::chrono::nanoseconds(beat.next_ns)));
     }
 }
 
@@ -293,14 +322,16 @@ runtime::task<> connection::opened()
 {
     co_await opened_.wait();
     if (phase_ == phase::over) {
-        if (failure_) std::rethrow_exception(failure_);
+        if (failure_)
+            std::rethrow_exception(failure_);
         throw connection_error("the connection is closed");
     }
 }
 
 runtime::task<> connection::close(std::uint16_t code, std::string text)
 {
-    if (phase_ == phase::idle || phase_ == phase::over) co_return;
+    if (phase_ == phase::idle || phase_ == phase::over)
+        co_return;
     if (phase_ == phase::connecting) {
         failure_ = std::make_exception_ptr(connection_error("closed before it was open"));
         serving_->cancel();
@@ -309,7 +340,8 @@ runtime::task<> connection::close(std::uint16_t code, std::string text)
     }
     if (phase_ != phase::closing) {
         phase_ = phase::closing;
-        lose_channels(std::make_exception_ptr(connection_error("the connection was closed by this side")));
+        lose_channels(
+            std::make_exception_ptr(connection_error("the connection was closed by this side")));
         (void)session_.close(static_cast<wire::reply_code>(code), text);
         output_written();
     }
@@ -322,7 +354,8 @@ runtime::task<> connection::close(std::uint16_t code, std::string text)
     if (late && phase_ != phase::over) {
         failure_ = std::make_exception_ptr(
             connection_error(fmt::format("{}: no answer to connection.close", peer_)));
-        if (serving_ != nullptr) serving_->cancel();
+        if (serving_ != nullptr)
+            serving_->cancel();
         co_await over_.wait();
     }
 }
@@ -346,15 +379,18 @@ runtime::task<> connection::say_goodbye()
 
 runtime::task<> connection::read_to_end()
 {
-    while (co_await input_->receive(*stream_) != 0) input_->consume(input_->unread().size());
+    while (co_await input_->receive(*stream_) != 0)
+        input_->consume(input_->unread().size());
 }
 
 void connection::end(std::exception_ptr why) noexcept
 {
     failure_ = why;
     phase_ = phase::over;
-    lose_channels(why ? why : std::make_exception_ptr(connection_error("the connection is closed")));
-    if (stream_) stream_->close();
+    lose_channels(why ? why
+                      : std::make_exception_ptr(connection_error("the connection is closed")));
+    if (stream_)
+        stream_->close();
     opened_.set();
     over_.set();
     room_.notify_all();
@@ -364,29 +400,35 @@ void connection::end(std::exception_ptr why) noexcept
 void connection::lose_channels(const std::exception_ptr& why) noexcept
 {
     for (auto* c : std::exchange(channels_, {})) {
-        if (c != nullptr) c->lose(why);
+        if (c != nullptr)
+            c->lose(why);
     }
 }
 
 std::string connection::end_of_stream_text() const
 {
-    if (session_.is_open()) return fmt::format("{} closed the connection without a word", peer_);
-    return fmt::format("{} closed the connection during the AMQP handshake without a word. RabbitMQ does "
-                       "so when it refuses what was tuned (frame size, channels), on a port that speaks "
-                       "TLS, or when its clients' properties are too large",
-                       peer_);
+    if (session_.is_open())
+        return fmt::format("{} closed the connection without a word", peer_);
+    return fmt::format(
+        "{} closed the connection during the AMQP handshake without a word. RabbitMQ does "
+        "so when it refuses what was tuned (frame size, channels), on a port that speaks "
+        "TLS, or when its clients' properties are too large",
+        peer_);
 }
 
 bool connection::server_is_at_least(int major, int minor) const
 {
-    if (session_.server_product() != "RabbitMQ") return false;
+    if (session_.server_product() != "RabbitMQ")
+        return false;
     const std::string version = session_.server_version();
     int found_major = 0;
     int found_minor = 0;
     const char* const stop = version.data() + version.size();
     const auto [dot, failed] = std::from_chars(version.data(), stop, found_major);
-    if (failed != std::errc{} || dot == stop) return false;
-    if (std::from_chars(dot + 1, stop, found_minor).ec != std::errc{}) return false;
+    if (failed != std::errc{} || dot == stop)
+        return false;
+    if (std::from_chars(dot + 1, stop, found_minor).ec != std::errc{})
+        return false;
     return found_major > major || (found_major == major && found_minor >= minor);
 }
 
@@ -399,18 +441,21 @@ void connection::protocol_violation(const std::string& what)
 void connection::resume_reading() noexcept
 {
     ACQUIT_DEBUG_ASSERT(pauses_ != 0, "resume_reading without a pause");
-    if (--pauses_ == 0) resume_.notify_all();
+    if (--pauses_ == 0)
+        resume_.notify_all();
 }
 
 void connection::attach(channel& c, std::uint16_t number)
 {
-    if (channels_.size() <= number) channels_.resize(std::size_t{number} + 1);
+    if (channels_.size() <= number)
+        channels_.resize(std::size_t{number} + 1);
     channels_[number] = &c;
 }
 
 void connection::detach(std::uint16_t number) noexcept
 {
-    if (number < channels_.size()) channels_[number] = nullptr;
+    if (number < channels_.size())
+        channels_[number] = nullptr;
 }
 
 } // namespace acquit::amqp

@@ -96,8 +96,9 @@ private:
     enum class phase : std::uint8_t { idle, connecting, open, closing, over };
 
     struct send_hook final : runtime::turn_hook {
-        explicit send_hook(connection& owner)
-            : turn_hook(runtime::turn_phase::send), owner_(owner) {}
+        explicit send_hook(connection& owner) : turn_hook(runtime::turn_phase::send), owner_(owner)
+        {
+        }
         void at_turn_end() noexcept override { owner_.wake_writer(); }
         connection& owner_;
     };

@@ -1,7 +1,5 @@
 #include <acquit/amqp/channel.h>
-
 #include <acquit/amqp/detail/channel_call.h>
-
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/waiter.h>
 
@@ -19,7 +17,8 @@ public:
     explicit confirm_wait(confirm_tracker& tracker) noexcept : tracker_(tracker) {}
     ~confirm_wait()
     {
-        if (result_ == publish_result::pending) tracker_.forget(tag);
+        if (result_ == publish_result::pending)
+            tracker_.forget(tag);
     }
 
     std::uint64_t tag = 0;
@@ -33,7 +32,8 @@ public:
     }
     publish_result await_resume()
     {
-        if (result_ == publish_result::pending) throw_if_cancelled();
+        if (result_ == publish_result::pending)
+            throw_if_cancelled();
         return result_;
     }
 
@@ -42,7 +42,8 @@ private:
     {
         result_ = result;
         code_ = return_code;
-        if (waiting()) runtime::loop::current().make_ready(*this);
+        if (waiting())
+            runtime::loop::current().make_ready(*this);
     }
     void on_cancel() noexcept override
     {
@@ -66,7 +67,8 @@ std::string destination(const outgoing& message)
 
 message_identity channel::identity_of(const outgoing& message)
 {
-    if (!message.mandatory || !confirming_) return {};
+    if (!message.mandatory || !confirming_)
+        return {};
     // By the bytes in which the broker would return it.
     scratch_.resize(wire::header_frame_size(message.properties));
     const auto size =
@@ -87,23 +89,26 @@ void channel::write_message(const outgoing& message)
     const auto status =
         owner_.session().send_content(number_, method, message.properties, message.body);
     if (status == send_status::too_large)
-        throw channel_error(number_, 311,
-                            fmt::format("message to {}: its properties do not fit one frame of {} bytes",
-                                        destination(message),
-                                        owner_.session().tuned().frame_size_max),
-                            method.class_id, method.method_id);
+        throw channel_error(
+            number_, 311,
+            fmt::format("message to {}: its properties do not fit one frame of {} bytes",
+                        destination(message), owner_.session().tuned().frame_size_max),
+            method.class_id, method.method_id);
     if (status != send_status::sent)
-        throw channel_error(number_, 502,
-                            fmt::format("message to {} not sent: {}", destination(message), name(status)),
-                            method.class_id, method.method_id);
+        throw channel_error(
+            number_, 502,
+            fmt::format("message to {} not sent: {}", destination(message), name(status)),
+            method.class_id, method.method_id);
     owner_.output_written();
 }
 
 runtime::task<> channel::publish(outgoing message)
 {
-    if (owner_.output().pending() >= owner_.options().output_bound) co_await owner_.output_room();
+    if (owner_.output().pending() >= owner_.options().output_bound)
+        co_await owner_.output_room();
     write_message(message);
-    if (confirming_) confirms_.add(nullptr, identity_of(message));
+    if (confirming_)
+        confirms_.add(nullptr, identity_of(message));
 }
 
 runtime::task<> channel::confirm_select()
@@ -116,15 +121,18 @@ runtime::task<> channel::confirm_select()
 
 runtime::task<> channel::publish_confirmed(outgoing message)
 {
-    if (!confirming_) co_await confirm_select();
-    if (owner_.output().pending() >= owner_.options().output_bound) co_await owner_.output_room();
+    if (!confirming_)
+        co_await confirm_select();
+    if (owner_.output().pending() >= owner_.options().output_bound)
+        co_await owner_.output_room();
     write_message(message);
     confirm_wait answer(confirms_);
     answer.tag = confirms_.add(&answer, identity_of(message));
     switch (co_await answer) {
     case publish_result::returned:
         throw publish_error(publish_error::reason::returned, answer.return_code(),
-                            answer.return_code() == 312 ? "NO_ROUTE" : "returned", destination(message));
+                            answer.return_code() == 312 ? "NO_ROUTE" : "returned",
+                            destination(message));
     case publish_result::nacked:
         throw publish_error(publish_error::reason::nacked, 0, {}, destination(message));
     case publish_result::lost:
@@ -137,8 +145,10 @@ runtime::task<> channel::publish_confirmed(outgoing message)
 
 runtime::task<std::uint64_t> channel::wait_for_confirms()
 {
-    while (confirms_.outstanding() != 0) co_await confirm_progress_.wait();
-    if (failure_) std::rethrow_exception(failure_);
+    while (confirms_.outstanding() != 0)
+        co_await confirm_progress_.wait();
+    if (failure_)
+        std::rethrow_exception(failure_);
     co_return confirms_.take_failures();
 }
 
