@@ -274,7 +274,8 @@ TEST(connection, opens_and_closes_over_tcp)
         std::unique_ptr<peer> there;
         co_await runtime::with_scope([&](scope& s) -> task<> {
             s.spawn(c.run());
-            there = std::make_unique<peer>(co_await incoming.accept(), amqp::server_options{});
+            auto accepted = co_await incoming.accept();
+            there = std::make_unique<peer>(std::move(accepted), amqp::server_options{});
             s.spawn(there->serve());
             co_await c.opened();
             amqp::channel ch(c);
