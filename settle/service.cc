@@ -109,6 +109,7 @@ runtime::task<report> service::run()
     {
         const std::lock_guard lock(asked_mutex_);
         loop_ = &runtime::loop::current();
+        running_ = std::make_shared<service*>(this);
         if (asked_to_stop_) stop_.set();
         cut_short_ = asked_to_abort_;
     }
@@ -119,6 +120,7 @@ runtime::task<report> service::run()
             for (auto& s : self.subscriptions_) s->lose();
             const std::lock_guard lock(self.asked_mutex_);
             self.loop_ = nullptr;
+            *self.running_ = nullptr;
         }
     } const leaving{*this};
 
@@ -332,9 +334,10 @@ void service::ask(bool abort)
     asked_to_stop_ = true;
     asked_to_abort_ = asked_to_abort_ || abort;
     if (loop_ == nullptr) return;
-    loop_->post([this, abort] {
-        stop_.set();
-        if (abort) cut_short();
+    loop_->post([running = running_, abort] {
+        if (*running == nullptr) return; // it ended, and may be gone, before the loop came to this
+        (*running)->stop_.set();
+        if (abort) (*running)->cut_short();
     });
 }
 

@@ -130,6 +130,9 @@ private:
     // Between `stop()` on any thread and the loop's thread.
     std::mutex asked_mutex_;
     runtime::loop* loop_ = nullptr;
+    // This, until `run` is over: what was posted to the loop may outlive the service. Pointed-to: the
+    // loop's thread only.
+    std::shared_ptr<service*> running_;
     bool asked_to_stop_ = false;
     bool asked_to_abort_ = false;
 };
