@@ -224,6 +224,7 @@ runtime::task<> service::one_connection()
             refused = std::current_exception();
         }
         if (refused) {
+            co_await drain_within_deadline(); // those that consume already
             co_await c.close();
             std::rethrow_exception(refused);
         }
