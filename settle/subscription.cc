@@ -403,14 +403,14 @@ runtime::task<> subscription::drain(drain_policy policy)
 
 runtime::task<> subscription::settle_to_the_last()
 {
-    const std::uint64_t frames_before = settler_->metrics().frames;
     settler_->flush();
     co_await channel_->barrier();
     if (queue_.kind != queue_kind::classic) {
-        // The round trip says that the channel process has handled the frames. Of a burst of many
-        // it has stashed all but the first: give it the time to send them on.
-        std::uint64_t recent = settler_->metrics().frames - frames_before;
-        for (; recent > quorum_commands_in_flight; recent -= std::min(recent, quorum_commands_in_flight)) {
+        // The round trip says that the channel process has handled the frames. Of many it has
+        // stashed all but the first, and nothing tells when it has sent them on: give it the time.
+        // A stashed settlement frees no slot of the window, so no more than the prefetch are there.
+        std::uint64_t stashed = std::min<std::uint64_t>(settler_->metrics().frames, queue_.prefetch);
+        for (; stashed > quorum_commands_in_flight; stashed -= quorum_commands_in_flight) {
             co_await runtime::sleep(10ms);
             co_await channel_->barrier();
         }
