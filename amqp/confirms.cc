@@ -1,5 +1,7 @@
 #include <acquit/amqp/confirms.h>
 
+#include <acquit/amqp/wire/properties.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -43,6 +45,28 @@ private:
     std::uint64_t state_ = 0x6A09E667F3BCC909U;
 };
 
+/// All of them, in any order of the headers: RabbitMQ 4.x sorts these by name.
+void add_properties(mixer& to, std::span<const std::byte> properties) noexcept
+{
+    const auto headers = wire::properties_view(properties).headers();
+    if (!headers || headers->empty() || headers->undecodable()) {
+        to.bytes(properties.data(), properties.size());
+        return;
+    }
+    const auto before = static_cast<std::size_t>(headers->raw().data() - properties.data());
+    const std::size_t after = before + headers->raw().size();
+    std::uint64_t fields = 0;
+    for (const auto& [name, value] : *headers) {
+        mixer field;
+        field.bytes(name.data(), name.size());
+        field.bytes(value.raw().data(), value.raw().size());
+        fields += field.finish();
+    }
+    to.bytes(properties.data(), before);
+    to.bytes(&fields, sizeof fields);
+    to.bytes(properties.data() + after, properties.size() - after);
+}
+
 } // namespace
 
 message_identity identify(std::string_view exchange, std::string_view routing_key,
@@ -53,7 +77,7 @@ message_identity identify(std::string_view exchange, std::string_view routing_ke
     destination.bytes(exchange.data(), exchange.size());
     destination.bytes(routing_key.data(), routing_key.size());
     mixer content;
-    content.bytes(properties.data(), properties.size());
+    add_properties(content, properties);
     content.bytes(body.data(), body.size());
     return {.destination = destination.finish(), .content = content.finish()};
 }
