@@ -179,6 +179,18 @@ std::size_t number_in(std::string_view body)
     return n;
 }
 
+task<> until_draining(amqp::channel& ch, service& s)
+{
+    co_await until(ch, "the drain", [&s] {
+        for (std::size_t i = 0; i < s.size(); ++i) {
+            if (s[i].state() != settle::health::draining)
+                return false;
+        }
+        return true;
+    });
+    co_await ch.barrier();
+}
+
 void expect_adds_up(const report& r)
 {
     for (const auto& line : r.queues) {

@@ -146,6 +146,10 @@ task<report> while_serving(service& s, F body)
     co_return std::move(*result);
 }
 
+/// Until each consumer's basic.cancel is written. (The queue does not tell: RabbitMQ counts a cancelled
+/// consumer of a quorum queue as long as it holds deliveries.)
+[[nodiscard]] task<> until_draining(amqp::channel& ch, service& s);
+
 /// Received = decided + given back + lost with their channel + abandoned, and nothing is left over.
 void expect_adds_up(const report& r);
 
