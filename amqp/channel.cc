@@ -24,7 +24,7 @@ Reply decoded(const std::vector<std::byte>& payload)
 
 std::exception_ptr closed_by_us(std::uint16_t number)
 {
-    return std::make_exception_ptr(channel_error(number, 200, "closed by this side", 0, 0));
+    return std::make_exception_ptr(channel_error(number, 200, "closed by this side"));
 }
 
 } // namespace
@@ -38,7 +38,7 @@ channel::~channel()
                   "channel {} destroyed while a verb is pending on it", number_);
     ACQUIT_ASSERT(!confirms_.has_listeners(),
                   "channel {} destroyed while a publish waits for its confirm", number_);
-    if (phase_ == phase::open) {
+    if (phase_ == phase::open || phase_ == phase::opening) {
         // Nobody waits for the answer; the session skips what still comes for the number.
         if (owner_.session().close_channel(number_) == send_status::sent)
             owner_.output_written();
@@ -87,7 +87,7 @@ void channel::require_open() const
         return;
     if (failure_)
         std::rethrow_exception(failure_);
-    throw channel_error(number_, 504, phase_ == phase::idle ? "not opened yet" : "closed", 0, 0);
+    throw channel_error(number_, 504, phase_ == phase::idle ? "not opened yet" : "closed");
 }
 
 runtime::task<std::vector<std::byte>> channel::answer_of(wire::method_id expected, const char* verb,
@@ -194,8 +194,7 @@ runtime::task<std::string> channel::consume(wire::basic::consume what, consumer_
         tag = fmt::format("acquit.{}", ++next_consumer_);
     if (find_consumer(tag) != nullptr) {
         // RabbitMQ closes the whole connection for this (530).
-        throw channel_error(number_, 530, fmt::format("consumer tag \"{}\" is in use", tag),
-                            what.class_id, what.method_id);
+        throw channel_error(number_, 530, fmt::format("consumer tag \"{}\" is in use", tag));
     }
     what.consumer_tag = tag;
     consumers_.push_back({tag, &sink});
@@ -392,10 +391,12 @@ void channel::lose(std::exception_ptr why) noexcept
     fail_pending(why);
     confirms_.fail_all();
     confirm_progress_.notify_all();
-    for (auto& c : std::exchange(consumers_, {}))
+    const auto consumers = std::exchange(consumers_, {});
+    const auto told = std::exchange(on_lost, nullptr);
+    for (const auto& c : consumers)
         c.sink->on_channel_lost(why);
-    if (on_lost)
-        on_lost(why);
+    if (told)
+        told(why); // this channel may be gone from here on
 }
 
 } // namespace acquit::amqp

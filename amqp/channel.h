@@ -123,7 +123,7 @@ public:
     [[nodiscard]] bool is_open() const noexcept { return phase_ == phase::open; }
     [[nodiscard]] std::uint16_t number() const noexcept { return number_; }
     [[nodiscard]] connection& owner() noexcept { return owner_; }
-    /// What ended the channel; null while it is open or was closed by us.
+    /// What ended the channel, our own close included; null until then.
     [[nodiscard]] std::exception_ptr failure() const noexcept { return failure_; }
 
 private:

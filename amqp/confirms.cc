@@ -1,5 +1,4 @@
 #include <acquit/amqp/confirms.h>
-
 #include <acquit/amqp/wire/properties.h>
 
 #include <algorithm>

@@ -84,6 +84,7 @@ runtime::task<> connection::run()
     ACQUIT_ASSERT(phase_ == phase::idle, "connection::run() called twice");
     phase_ = phase::connecting;
     std::exception_ptr why;
+    bool cancelled = false;
     try {
         co_await runtime::with_scope([this](runtime::scope& tasks) -> runtime::task<> {
             serving_ = &tasks;
@@ -94,6 +95,9 @@ runtime::task<> connection::run()
             co_await serve(tasks);
             tasks.cancel();
         });
+    } catch (const runtime::operation_cancelled&) {
+        cancelled = true;
+        why = std::current_exception();
     } catch (const runtime::io_error& failed) {
         why = std::make_exception_ptr(connection_error(failed.what()));
     } catch (const runtime::timed_out& late) {
@@ -104,9 +108,13 @@ runtime::task<> connection::run()
         why = std::current_exception();
     }
     serving_ = nullptr;
-    if (!why)
+    // What the broker said outweighs how the socket ended afterwards.
+    if (failure_ && !cancelled)
         why = failure_;
-    end(why);
+    // Who waits on this connection was not cancelled himself.
+    end(cancelled
+            ? std::make_exception_ptr(connection_error("the connection was cancelled by this side"))
+            : why);
     if (why)
         std::rethrow_exception(why);
 }
@@ -161,8 +169,14 @@ runtime::task<> connection::read_loop()
             const bool over = dispatch(e);
             traffic_.bytes_in += e.consumed;
             input_->consume(e.consumed);
-            if (over)
+            if (over) {
+                // Nothing may be written for a channel behind the close.
+                if (failure_) {
+                    phase_ = phase::closing;
+                    lose_channels(failure_);
+                }
                 co_return;
+            }
         }
         if (!session_.output().open_empty())
             output_written();
@@ -272,11 +286,10 @@ void connection::wake_writer() noexcept
 
 runtime::task<> connection::output_room()
 {
-    while (session_.output().pending() >= options_.output_bound) {
+    while (phase_ != phase::over && session_.output().pending() >= options_.output_bound)
         co_await room_.wait();
-        if (phase_ == phase::over)
-            throw connection_error("the connection ended before the publish");
-    }
+    if (phase_ == phase::over)
+        throw connection_error("the connection ended before the publish");
 }
 
 runtime::task<> connection::handshake_watch()
@@ -399,8 +412,9 @@ void connection::end(std::exception_ptr why) noexcept
 
 void connection::lose_channels(const std::exception_ptr& why) noexcept
 {
-    for (auto* c : std::exchange(channels_, {})) {
-        if (c != nullptr)
+    // A channel that hears of it may destroy others, which take themselves off the list.
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+        if (auto* c = std::exchange(channels_[i], nullptr))
             c->lose(why);
     }
 }

@@ -25,13 +25,18 @@ private:
     std::string text_;
 };
 
-/// The broker closed the channel. Every operation that was pending on it ends with this error, and
-/// so does every later one. The connection and its other channels live on.
+/// The broker closed the channel: every operation that was pending on it ends with this error, and so
+/// does every later one. Or this side refused an operation on it (`by_broker()` is false), which ends
+/// that operation alone. The connection and its other channels live on either way.
 class channel_error : public runtime::error {
 public:
-    channel_error(std::uint16_t channel, std::uint16_t code, std::string text, std::uint16_t class_id,
-                  std::uint16_t method_id);
+    channel_error(std::uint16_t channel, std::uint16_t code, std::string text,
+                  std::uint16_t class_id, std::uint16_t method_id);
 
+    /// Refused by this side, before anything was sent; `code` is what the broker would have said.
+    channel_error(std::uint16_t channel, std::uint16_t code, std::string text);
+
+    [[nodiscard]] bool by_broker() const noexcept { return by_broker_; }
     [[nodiscard]] std::uint16_t code() const noexcept { return code_; }
     [[nodiscard]] const std::string& text() const noexcept { return text_; }
     /// The method that the broker objects to; 0.0 where it names none (a consumer timeout, say).
@@ -41,8 +46,9 @@ public:
 private:
     std::uint16_t code_;
     std::string text_;
-    std::uint16_t class_id_;
-    std::uint16_t method_id_;
+    std::uint16_t class_id_ = 0;
+    std::uint16_t method_id_ = 0;
+    bool by_broker_ = true;
 };
 
 /// A publish that the broker did not take.

@@ -16,7 +16,8 @@ namespace acquit::amqp {
 
 /// What a publisher hands over. Everything is a view: it must live until the publish returned.
 struct outgoing {
-    std::string_view exchange{};    ///< "" is the default exchange: routes to the queue named by the key
+    std::string_view
+        exchange{}; ///< "" is the default exchange: routes to the queue named by the key
     std::string_view routing_key{}; ///< at most 255 bytes (AMQP 0-9-1 shortstr)
     /// The broker gives back (`basic.return`) what no queue takes, instead of dropping it.
     bool mandatory = false;

@@ -92,13 +92,11 @@ void channel::write_message(const outgoing& message)
         throw channel_error(
             number_, 311,
             fmt::format("message to {}: its properties do not fit one frame of {} bytes",
-                        destination(message), owner_.session().tuned().frame_size_max),
-            method.class_id, method.method_id);
+                        destination(message), owner_.session().tuned().frame_size_max));
     if (status != send_status::sent)
         throw channel_error(
             number_, 502,
-            fmt::format("message to {} not sent: {}", destination(message), name(status)),
-            method.class_id, method.method_id);
+            fmt::format("message to {} not sent: {}", destination(message), name(status)));
     owner_.output_written();
 }
 

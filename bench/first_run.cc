@@ -9,9 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -24,6 +21,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 using namespace acquit;
 
@@ -69,7 +69,8 @@ std::uint64_t number(std::string_view name, std::string_view text, std::uint64_t
 settings parse(int argc, char** argv)
 {
     settings s;
-    if (const char* uri = std::getenv("ACQUIT_BROKER_URI")) s.uri = uri;
+    if (const char* uri = std::getenv("ACQUIT_BROKER_URI"))
+        s.uri = uri;
     for (int i = 1; i < argc; ++i) {
         std::string_view name = argv[i];
         std::optional<std::string_view> inline_value;
@@ -78,8 +79,10 @@ settings parse(int argc, char** argv)
             name = name.substr(0, equals);
         }
         const auto value = [&]() -> std::string_view {
-            if (inline_value) return *inline_value;
-            if (i + 1 == argc) refuse(fmt::format("{} needs a value", name));
+            if (inline_value)
+                return *inline_value;
+            if (i + 1 == argc)
+                refuse(fmt::format("{} needs a value", name));
             return argv[++i];
         };
         if (name == "--help" || name == "-h") {
@@ -98,16 +101,24 @@ settings parse(int argc, char** argv)
         } else if (name == "--quorum") {
             s.quorum = true;
         } else {
-            refuse(fmt::format("unknown option \"{}\"", argv[i]));
+            // It may be an address with a password in it.
+            refuse(name.find("://") == name.npos ? fmt::format("unknown option \"{}\"", name)
+                                                 : std::string("an address goes behind --uri"));
         }
     }
-    if (s.uri.empty()) refuse("which broker? give --uri");
-    if (s.quorum && s.prefetch > 2000) s.prefetch = 2000;
-    if (s.concurrency > s.prefetch) s.concurrency = s.prefetch;
+    if (s.uri.empty())
+        refuse("which broker? give --uri");
+    if (s.quorum && s.prefetch > 2000)
+        s.prefetch = 2000;
+    if (s.concurrency > s.prefetch)
+        s.concurrency = s.prefetch;
     return s;
 }
 
-double seconds(std::chrono::nanoseconds d) { return std::chrono::duration<double>(d).count(); }
+double seconds(std::chrono::nanoseconds d)
+{
+    return std::chrono::duration<double>(d).count();
+}
 
 double cpu_seconds()
 {
@@ -124,7 +135,8 @@ class progress {
 public:
     ~progress()
     {
-        if (terminal_ && shown_) fmt::print(stderr, "\n");
+        if (terminal_ && shown_)
+            fmt::print(stderr, "\n");
     }
     void show(const std::string& line)
     {
@@ -150,11 +162,15 @@ public:
     outcome decide(const delivery& d)
     {
         std::uint64_t id = 0;
-        if (d.body().size() < sizeof id) return unknown();
+        if (d.body().size() < sizeof id)
+            return unknown();
         std::memcpy(&id, d.body().data(), sizeof id);
-        if (id >= final_.size()) return unknown();
-        if (seen_[id]++ == 0 && id % 100 < 3) return retry();
-        if (final_[id]++ != 0) ++twice_;
+        if (id >= final_.size())
+            return unknown();
+        if (seen_[id]++ == 0 && id % 100 < 3)
+            return retry();
+        if (final_[id]++ != 0)
+            ++twice_;
         ++done_;
         if (id % 100 == 99) {
             ++dropped_;
@@ -172,7 +188,8 @@ public:
     [[nodiscard]] std::uint64_t never_seen() const
     {
         std::uint64_t count = 0;
-        for (const auto seen : seen_) count += seen == 0 ? 1 : 0;
+        for (const auto seen : seen_)
+            count += seen == 0 ? 1 : 0;
         return count;
     }
 
@@ -192,7 +209,8 @@ private:
     std::uint64_t foreign_ = 0;
 };
 
-task<std::uint64_t> publish_all(amqp::connection& broker, const settings& s, const std::string& queue)
+task<std::uint64_t> publish_all(amqp::connection& broker, const settings& s,
+                                const std::string& queue)
 {
     amqp::channel c(broker);
     co_await c.open();
@@ -202,24 +220,26 @@ task<std::uint64_t> publish_all(amqp::connection& broker, const settings& s, con
     auto& loop = runtime::loop::current();
     const auto began = loop.precise_now();
     auto next_line = began + 1s;
+    std::uint64_t refused = 0;
     for (std::uint64_t id = 0; id < s.messages; ++id) {
         std::memcpy(body.data(), &id, sizeof id);
         co_await c.publish({.routing_key = queue,
                             .mandatory = true,
                             .properties = {.delivery_mode = 2},
                             .body = body});
-        if (id % 2000 == 1999) (void)co_await c.wait_for_confirms();
+        if (id % 2000 == 1999)
+            refused += co_await c.wait_for_confirms();
         if (const auto now = loop.now(); now >= next_line) {
             line.show(fmt::format("publishing {:>9} of {}  {:>8.0f}/s", id + 1, s.messages,
                                   static_cast<double>(id + 1) / seconds(now - began)));
             next_line = now + 1s;
         }
     }
-    const std::uint64_t refused = co_await c.wait_for_confirms();
+    refused += co_await c.wait_for_confirms();
     const auto took = seconds(loop.precise_now() - began);
-    line.show(fmt::format("published {} messages of {} bytes in {:.1f} s: {:.0f}/s, all confirmed",
+    line.show(fmt::format("published {} messages of {} bytes in {:.1f} s: {:.0f}/s, {} refused",
                           s.messages - refused, s.body_size, took,
-                          static_cast<double>(s.messages) / took));
+                          static_cast<double>(s.messages) / took, refused));
     co_await c.close();
     co_return s.messages - refused;
 }
@@ -255,7 +275,8 @@ task<result> consume_all(const settings& s, const std::string& queue, book& coun
         .consume(existing_queue{queue}.prefetch(s.prefetch),
                  [&](delivery& d) -> task<outcome> {
                      const outcome decided = counts.decide(d);
-                     if (counts.done() == published) consumer.stop();
+                     if (counts.done() == published)
+                         consumer.stop();
                      co_return decided;
                  })
         .concurrency(s.concurrency);
@@ -296,7 +317,8 @@ bool print_result(const settings& s, const result& r, const book& counts, std::u
     fmt::print("\n");
     fmt::print("rate                {:.0f} messages/s, {:.1f} us of client CPU each\n",
                handled / r.took, r.cpu * 1e6 / handled);
-    fmt::print("outcomes            {} acked, {} dropped, {} retried\n", m.acked, m.dropped, m.retried);
+    fmt::print("outcomes            {} acked, {} dropped, {} retried\n", m.acked, m.dropped,
+               m.retried);
     fmt::print("settlement frames   {:.3f} per message ({} frames, {} flushes)\n",
                static_cast<double>(m.settlement.frames) / static_cast<double>(m.settlement.settled),
                m.settlement.frames, m.settlement.flushes);
@@ -313,7 +335,8 @@ bool print_result(const settings& s, const result& r, const book& counts, std::u
                published, counts.acked(), counts.dropped(), queued, adds_up ? "ok" : "WRONG");
     fmt::print("                    settled twice: {}, from elsewhere: {}, unknown fate: {}\n",
                counts.twice(), counts.foreign(), r.settled.unknown());
-    if (!r.settled.clean()) fmt::print("{}", r.settled.text());
+    if (!r.settled.clean())
+        fmt::print("{}", r.settled.text());
     return adds_up && counts.twice() == 0 && counts.foreign() == 0 && r.settled.clean();
 }
 
@@ -337,6 +360,8 @@ task<bool> first_run(const settings& s)
         bool good = false;
         try {
             const std::uint64_t published = co_await publish_all(broker, s, queue);
+            if (published == 0)
+                throw error("the broker took no message");
             book counts(s.messages);
             const auto r = co_await consume_all(s, queue, counts, published);
             const auto left = co_await topology.declare_queue({.queue = queue, .passive = true});
@@ -344,8 +369,10 @@ task<bool> first_run(const settings& s)
         } catch (...) {
             failed = std::current_exception();
         }
-        if (topology.is_open()) (void)co_await topology.delete_queue({.queue = queue});
-        if (failed) std::rethrow_exception(failed);
+        if (topology.is_open())
+            (void)co_await topology.delete_queue({.queue = queue});
+        if (failed)
+            std::rethrow_exception(failed);
         co_await broker.close();
         co_return good;
     });
@@ -358,9 +385,11 @@ int main(int argc, char** argv)
     const settings s = parse(argc, argv);
     try {
         runtime::set_log_callback([](const runtime::log_record& record) {
-            if (record.level < runtime::log_level::warning) return;
+            if (record.level < runtime::log_level::warning)
+                return;
             std::string line(record.text);
-            for (const auto& field : record.fields) line += fmt::format("  {}: {}", field.name, field.value);
+            for (const auto& field : record.fields)
+                line += fmt::format("  {}: {}", field.name, field.value);
             fmt::print(stderr, "\n{}\n", line);
         });
         runtime::loop loop;

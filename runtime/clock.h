@@ -10,4 +10,10 @@ using duration = std::chrono::nanoseconds;
 using time_point = std::chrono::steady_clock::time_point;
 static_assert(std::is_same_v<time_point::duration, duration>);
 
+/// `from` + `delay`, and no later than the end of time: "no limit" may be said as duration::max().
+[[nodiscard]] constexpr time_point later(time_point from, duration delay) noexcept
+{
+    return delay > time_point::max() - from ? time_point::max() : from + delay;
+}
+
 } // namespace acquit::runtime

@@ -17,7 +17,7 @@ public:
     /// Arms, or moves where it is armed already. A deadline in the past fires in the next round of
     /// the ready queue. Does not throw.
     void arm(loop& owner, time_point deadline) noexcept;
-    void arm_after(loop& owner, duration delay) noexcept { arm(owner, owner.now() + delay); }
+    void arm_after(loop& owner, duration delay) noexcept { arm(owner, later(owner.now(), delay)); }
     void cancel() noexcept;
     [[nodiscard]] bool armed() const noexcept { return !idle(); }
 
@@ -67,7 +67,7 @@ private:
 /// once still means after everything that is ready. Throws operation_cancelled.
 inline sleep_op sleep(duration delay) noexcept
 {
-    return sleep_op(loop::current().now() + delay);
+    return sleep_op(later(loop::current().now(), delay));
 }
 inline sleep_op sleep_until(time_point deadline) noexcept
 {

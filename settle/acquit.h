@@ -18,8 +18,8 @@ namespace acquit {
 
 using runtime::error;
 using runtime::io_error;
-using runtime::operation_cancelled;
 using runtime::offload;
+using runtime::operation_cancelled;
 using runtime::scope;
 using runtime::sleep;
 using runtime::task;

@@ -1,6 +1,5 @@
-#include <acquit/settle/deliveries.h>
-
 #include <acquit/runtime/assert.h>
+#include <acquit/settle/deliveries.h>
 #include <acquit/settle/topology.h>
 
 namespace acquit::settle {
@@ -8,7 +7,8 @@ namespace acquit::settle {
 owned_delivery& owned_delivery::operator=(owned_delivery&& other) noexcept
 {
     if (this != &other) {
-        if (held_ != nullptr) owner_->leave_undecided(*held_);
+        if (held_ != nullptr)
+            owner_->leave_undecided(*held_);
         owner_ = other.owner_;
         held_ = std::exchange(other.held_, nullptr);
     }
@@ -17,12 +17,14 @@ owned_delivery& owned_delivery::operator=(owned_delivery&& other) noexcept
 
 owned_delivery::~owned_delivery()
 {
-    if (held_ != nullptr) owner_->leave_undecided(*held_);
+    if (held_ != nullptr)
+        owner_->leave_undecided(*held_);
 }
 
 settled owned_delivery::settle(outcome decided) noexcept
 {
-    if (held_ == nullptr) return settled::already;
+    if (held_ == nullptr)
+        return settled::already;
     return owner_->settle(*std::exchange(held_, nullptr), decided);
 }
 
@@ -31,15 +33,18 @@ deliveries::deliveries(amqp::connection& broker, queue_description queue, flush_
       channel_(broker)
 {
     auto problems = queue_.problems();
-    if (auto problem = validate(flush, queue_.prefetch)) problems.push_back(std::move(*problem));
-    if (!problems.empty()) throw start_error(problems);
+    if (auto problem = validate(flush, queue_.prefetch))
+        problems.push_back(std::move(*problem));
+    if (!problems.empty())
+        throw start_error(problems);
     inbox_.on_end(
         [](void* self, std::exception_ptr why) noexcept {
             auto& me = *static_cast<deliveries*>(self);
-            if (why != nullptr) return; // channel::on_lost tells
+            if (why != nullptr)
+                return; // channel::on_lost tells
             me.tag_.clear();
-            me.lost_ = std::make_exception_ptr(amqp::channel_error(
-                me.channel_.number(), 404, "the broker ended the consumer", 0, 0));
+            me.lost_ = std::make_exception_ptr(
+                amqp::channel_error(me.channel_.number(), 404, "the broker ended the consumer"));
             me.inbox_.close();
         },
         this);
@@ -51,7 +56,8 @@ runtime::task<> deliveries::open()
     channel_.on_lost = [this](std::exception_ptr why) {
         (void)inbox_.detach();
         settler_.detach();
-        if (!lost_) lost_ = std::move(why);
+        if (!lost_)
+            lost_ = std::move(why);
         inbox_.close();
     };
     co_await channel_.open();
@@ -64,7 +70,8 @@ runtime::task<> deliveries::open()
 
 runtime::task<> deliveries::stop()
 {
-    if (channel_.is_open() && !tag_.empty()) co_await channel_.cancel(std::exchange(tag_, {}));
+    if (channel_.is_open() && !tag_.empty())
+        co_await channel_.cancel(std::exchange(tag_, {}));
     inbox_.close();
 }
 
@@ -74,7 +81,8 @@ runtime::task<> deliveries::close()
     const auto untouched = inbox_.withdraw_backlog();
     ACQUIT_ASSERT(inbox_.in_hand() == 0, "deliveries closed while {} of them are not settled",
                   inbox_.in_hand());
-    if (!channel_.is_open()) co_return;
+    if (!channel_.is_open())
+        co_return;
     settler_.flush();
     settler_.give_back(untouched.first, untouched.last);
     co_await channel_.barrier();

@@ -17,7 +17,8 @@
 // Clang finds a delivery that is settled twice in one function (-Wconsumed).
 #if defined(__clang__)
 #define ACQUIT_SETTLED_ONCE [[clang::consumable(unconsumed)]]
-#define ACQUIT_SETTLES [[clang::callable_when("unconsumed", "unknown"), clang::set_typestate(consumed)]]
+#define ACQUIT_SETTLES                                                                             \
+    [[clang::callable_when("unconsumed", "unknown"), clang::set_typestate(consumed)]]
 #else
 #define ACQUIT_SETTLED_ONCE
 #define ACQUIT_SETTLES
@@ -118,7 +119,8 @@ public:
     owned_delivery await_resume()
     {
         held_delivery* const taken = take_.await_resume();
-        if (taken == nullptr && from_.lost_) std::rethrow_exception(from_.lost_);
+        if (taken == nullptr && from_.lost_)
+            std::rethrow_exception(from_.lost_);
         return {from_, taken};
     }
 
@@ -127,7 +129,10 @@ private:
     inbox::take_op take_;
 };
 
-inline deliveries::next_op deliveries::next() noexcept { return next_op(*this); }
+inline deliveries::next_op deliveries::next() noexcept
+{
+    return next_op(*this);
+}
 
 /// What a decision is to a queue without declared delays: a retry is a return, a delay is dropped.
 [[nodiscard]] constexpr disposition disposition_of(outcome decided) noexcept

@@ -18,17 +18,19 @@
 namespace acquit::settle {
 
 template <class H>
-concept plain_handler = std::invocable<H&, delivery&> &&
-                        std::same_as<std::invoke_result_t<H&, delivery&>, outcome>;
+concept plain_handler =
+    std::invocable<H&, delivery&> && std::same_as<std::invoke_result_t<H&, delivery&>, outcome>;
 template <class H>
-concept coroutine_handler = std::invocable<H&, delivery&> &&
-                            std::same_as<std::invoke_result_t<H&, delivery&>, runtime::task<outcome>>;
+concept coroutine_handler =
+    std::invocable<H&, delivery&> &&
+    std::same_as<std::invoke_result_t<H&, delivery&>, runtime::task<outcome>>;
 template <class H>
 concept plain_no_ack_handler =
     std::invocable<H&, message&> && std::same_as<std::invoke_result_t<H&, message&>, void>;
 template <class H>
 concept coroutine_no_ack_handler =
-    std::invocable<H&, message&> && std::same_as<std::invoke_result_t<H&, message&>, runtime::task<>>;
+    std::invocable<H&, message&> &&
+    std::same_as<std::invoke_result_t<H&, message&>, runtime::task<>>;
 
 template <class H>
 concept handler = plain_handler<H> || coroutine_handler<H> || plain_no_ack_handler<H> ||

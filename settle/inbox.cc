@@ -1,8 +1,7 @@
-#include <acquit/settle/inbox.h>
-
 #include <acquit/amqp/connection.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/loop.h>
+#include <acquit/settle/inbox.h>
 
 #include <fmt/format.h>
 
@@ -29,7 +28,8 @@ void trim(std::vector<std::byte>& bytes) noexcept
 inbox::~inbox()
 {
     ACQUIT_ASSERT(taken_ == 0, "inbox destroyed while {} deliveries are being handled", taken_);
-    if (paused_) channel_->owner().resume_reading();
+    if (paused_)
+        channel_->owner().resume_reading();
 }
 
 void inbox::on_delivery(const amqp::content_event& content,
@@ -37,8 +37,8 @@ void inbox::on_delivery(const amqp::content_event& content,
 {
     ++received_;
     redelivered_ += content.redelivered ? 1 : 0;
-    const bool expected = no_ack_ ? settler_.skipped(content.delivery_tag)
-                                  : settler_.delivered(content.delivery_tag);
+    const bool expected =
+        no_ack_ ? settler_.skipped(content.delivery_tag) : settler_.delivered(content.delivery_tag);
     if (!expected) {
         channel_->owner().protocol_violation(
             fmt::format("delivery tag {} on channel {} out of order", content.delivery_tag,
@@ -48,7 +48,8 @@ void inbox::on_delivery(const amqp::content_event& content,
     if (direct_ != nullptr) {
         passing_delivery passing;
         passing.read(content, settler_.epoch());
-        if (direct_(object_, passing)) return;
+        if (direct_(object_, passing))
+            return;
     }
     held_delivery& d = hold(content, segment);
     if (head_ == nullptr && !takers_.empty()) {
@@ -59,12 +60,14 @@ void inbox::on_delivery(const amqp::content_event& content,
         return;
     }
     push(d);
-    if (no_ack_) regulate();
+    if (no_ack_)
+        regulate();
 }
 
 held_delivery& inbox::hold(const amqp::content_event& content, const runtime::segment_ref& segment)
 {
-    if (free_ == nullptr) free_ = &storage_.emplace_back();
+    if (free_ == nullptr)
+        free_ = &storage_.emplace_back();
     held_delivery& d = *std::exchange(free_, free_->next_);
     d.next_ = nullptr;
     d.read(content, settler_.epoch());
@@ -78,8 +81,10 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
         d.own_body_.assign(content.body.begin(), content.body.end());
         d.body_ = d.own_body_;
     }
-    if (!content.head_in_input || crowded) copy_head(d);
-    if (!crowded) d.segment_ = segment;
+    if (!content.head_in_input || crowded)
+        copy_head(d);
+    if (!crowded)
+        d.segment_ = segment;
     return d;
 }
 
@@ -89,7 +94,8 @@ void inbox::copy_head(held_delivery& d)
     std::byte* at = d.own_.data();
     const auto copy = [&at](const void* from, std::size_t size) {
         std::byte* const to = at;
-        if (size != 0) std::memcpy(to, from, size);
+        if (size != 0)
+            std::memcpy(to, from, size);
         at += size;
         return to;
     };
@@ -112,13 +118,16 @@ void inbox::push(held_delivery& d) noexcept
 held_delivery* inbox::pop() noexcept
 {
     held_delivery* const d = head_;
-    if (d == nullptr) return nullptr;
+    if (d == nullptr)
+        return nullptr;
     head_ = std::exchange(d->next_, nullptr);
-    if (head_ == nullptr) tail_ = nullptr;
+    if (head_ == nullptr)
+        tail_ = nullptr;
     --backlog_size_;
     backlog_bytes_ -= d->body_.size();
     ++taken_;
-    if (paused_) regulate();
+    if (paused_)
+        regulate();
     return d;
 }
 
@@ -133,8 +142,10 @@ void inbox::release(held_delivery& d) noexcept
 
 void inbox::regulate() noexcept
 {
-    const bool full = backlog_size_ >= backlog_max_no_ack || backlog_bytes_ >= backlog_bytes_max_no_ack;
-    const bool half = backlog_size_ <= backlog_max_no_ack / 2 && backlog_bytes_ <= backlog_bytes_max_no_ack / 2;
+    const bool full =
+        backlog_size_ >= backlog_max_no_ack || backlog_bytes_ >= backlog_bytes_max_no_ack;
+    const bool half =
+        backlog_size_ <= backlog_max_no_ack / 2 && backlog_bytes_ <= backlog_bytes_max_no_ack / 2;
     if (!paused_ && full) {
         paused_ = true;
         channel_->owner().pause_reading();
@@ -146,9 +157,12 @@ void inbox::regulate() noexcept
 
 std::size_t inbox::detach() noexcept
 {
-    const std::size_t dropped = backlog_size_;
-    (void)withdraw_backlog();
-    if (std::exchange(paused_, false)) channel_->owner().resume_reading();
+    // Without acknowledgements the broker has forgotten them: they are still to be handled.
+    const std::size_t dropped = no_ack_ ? 0 : backlog_size_;
+    if (!no_ack_)
+        (void)withdraw_backlog();
+    if (std::exchange(paused_, false))
+        channel_->owner().resume_reading();
     channel_ = nullptr;
     return dropped;
 }
@@ -157,7 +171,8 @@ inbox::tag_range inbox::withdraw_backlog() noexcept
 {
     tag_range range;
     while (held_delivery* d = pop()) {
-        if (range.count++ == 0) range.first = d->tag();
+        if (range.count++ == 0)
+            range.first = d->tag();
         range.last = d->tag();
         release(*d);
     }
@@ -167,17 +182,20 @@ inbox::tag_range inbox::withdraw_backlog() noexcept
 void inbox::close() noexcept
 {
     closed_ = true;
-    while (!takers_.empty()) runtime::loop::current().make_ready(takers_.pop_front());
+    while (!takers_.empty())
+        runtime::loop::current().make_ready(takers_.pop_front());
 }
 
 void inbox::on_server_cancel() noexcept
 {
-    if (notice_ != nullptr) notice_(notice_object_, nullptr);
+    if (notice_ != nullptr)
+        notice_(notice_object_, nullptr);
 }
 
 void inbox::on_channel_lost(std::exception_ptr why) noexcept
 {
-    if (notice_ != nullptr) notice_(notice_object_, std::move(why));
+    if (notice_ != nullptr)
+        notice_(notice_object_, std::move(why));
 }
 
 } // namespace acquit::settle

@@ -23,9 +23,9 @@ public:
 
 private:
     friend class inbox;
-    runtime::segment_ref segment_;       // where its views point...
-    std::vector<std::byte> own_;         // ...or here, for the head
-    std::vector<std::byte> own_body_;    // and here, for an assembled body
+    runtime::segment_ref segment_;    // where its views point...
+    std::vector<std::byte> own_;      // ...or here, for the head
+    std::vector<std::byte> own_body_; // and here, for an assembled body
     held_delivery* next_ = nullptr;
 };
 
@@ -59,8 +59,8 @@ public:
     inbox& operator=(const inbox&) = delete;
 
     void attach(amqp::channel& c) noexcept { channel_ = &c; }
-    /// The channel is gone: what nobody took is dropped (the broker delivers it again). Returns how
-    /// many.
+    /// The channel is gone: what nobody took is dropped (the broker delivers it again), but for a
+    /// consumer without acknowledgements, whose backlog stays to be taken. Returns how many were dropped.
     std::size_t detach() noexcept;
 
     void handle_directly(direct_handler handler, void* object) noexcept
@@ -148,13 +148,15 @@ public:
     template <class Promise>
     bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
     {
-        if (!suspend(handle)) return false;
+        if (!suspend(handle))
+            return false;
         inbox_.takers_.push_front(*this); // the taker that ran last is warm
         return true;
     }
     held_delivery* await_resume()
     {
-        if (taken_ == nullptr) throw_if_cancelled();
+        if (taken_ == nullptr)
+            throw_if_cancelled();
         return taken_;
     }
 
@@ -164,6 +166,9 @@ private:
     held_delivery* taken_ = nullptr;
 };
 
-inline inbox::take_op inbox::take() noexcept { return take_op(*this); }
+inline inbox::take_op inbox::take() noexcept
+{
+    return take_op(*this);
+}
 
 } // namespace acquit::settle

@@ -1,6 +1,5 @@
-#include <acquit/settle/message.h>
-
 #include <acquit/settle/attempt.h>
+#include <acquit/settle/message.h>
 
 namespace acquit::settle {
 
@@ -30,7 +29,10 @@ void message::read(const amqp::content_event& content) noexcept
     body_dropped_ = content.body_dropped;
 }
 
-std::uint32_t delivery::attempt() const noexcept { return attempt_of(headers(), redelivered_); }
+std::uint32_t delivery::attempt() const noexcept
+{
+    return attempt_of(headers(), redelivered_);
+}
 
 void delivery::read(const amqp::content_event& content, std::uint32_t epoch) noexcept
 {

@@ -23,7 +23,8 @@ public:
         return {reinterpret_cast<const char*>(body_.data()), body_.size()};
     }
     /// True when the body was larger than `session_limits::body_size_max`: it was skipped, and
-    /// `body()` is empty.
+    /// `body()` is empty. A service drops such a message (dead-lettering it where the queue can) and
+    /// calls no handler.
     [[nodiscard]] bool body_dropped() const noexcept { return body_dropped_; }
 
     /// "" is the default exchange.
@@ -35,7 +36,8 @@ public:
     [[nodiscard]] std::span<const std::byte> raw_properties() const noexcept { return properties_; }
     /// A view; empty when the message has no headers.
     [[nodiscard]] amqp::wire::table_view headers() const noexcept;
-    [[nodiscard]] std::optional<amqp::wire::field_value> header(std::string_view name) const noexcept;
+    [[nodiscard]] std::optional<amqp::wire::field_value>
+    header(std::string_view name) const noexcept;
 
 protected:
     message() noexcept = default;

@@ -13,7 +13,8 @@ template <class F>
 std::uint64_t sum(const std::vector<report::line>& lines, F&& of)
 {
     std::uint64_t total = 0;
-    for (const auto& line : lines) total += of(line.metrics);
+    for (const auto& line : lines)
+        total += of(line.metrics);
     return total;
 }
 
@@ -39,9 +40,15 @@ std::uint64_t report::given_back() const noexcept
     return sum(queues, [](const subscription_metrics& m) { return m.given_back; });
 }
 
-std::uint64_t report::unknown() const noexcept { return received() - finished() - given_back(); }
+std::uint64_t report::unknown() const noexcept
+{
+    return received() - finished() - given_back();
+}
 
-bool report::clean() const noexcept { return !cut_short && error == nullptr; }
+bool report::clean() const noexcept
+{
+    return !cut_short && error == nullptr;
+}
 
 std::string report::text() const
 {
@@ -49,27 +56,38 @@ std::string report::text() const
     auto to = std::back_inserter(out);
     for (const auto& line : queues) {
         const auto& m = line.metrics;
-        fmt::format_to(to, "queue {}: {} received ({} redelivered), {} acked, {} dropped, {} retried",
+        fmt::format_to(to,
+                       "queue {}: {} received ({} redelivered), {} acked, {} dropped, {} retried",
                        line.queue, m.received, m.redelivered, m.acked, m.dropped, m.retried);
-        if (m.delays_dropped != 0) fmt::format_to(to, " ({} without their delay)", m.delays_dropped);
-        if (m.failed != 0) fmt::format_to(to, ", {} handlers failed", m.failed);
-        if (m.given_back != 0) fmt::format_to(to, ", {} given back", m.given_back);
-        if (m.stale != 0) fmt::format_to(to, ", {} decided too late for their channel", m.stale);
+        if (m.delays_dropped != 0)
+            fmt::format_to(to, " ({} without their delay)", m.delays_dropped);
+        if (m.failed != 0)
+            fmt::format_to(to, ", {} handlers failed", m.failed);
+        if (m.given_back != 0)
+            fmt::format_to(to, ", {} given back", m.given_back);
+        if (m.stale != 0)
+            fmt::format_to(to, ", {} decided too late for their channel", m.stale);
         if (m.dropped_unhandled != 0)
             fmt::format_to(to, ", {} lost with their channel before a handler saw them",
                            m.dropped_unhandled);
-        if (m.abandoned != 0) fmt::format_to(to, ", {} ABANDONED", m.abandoned);
+        if (m.abandoned != 0)
+            fmt::format_to(to, ", {} ABANDONED", m.abandoned);
         const auto& s = m.settlement;
         if (s.settled != 0)
             fmt::format_to(to, "; {:.3f} settle frames per message",
                            static_cast<double>(s.frames) / static_cast<double>(s.settled));
         out += '\n';
     }
-    if (reconnects != 0) fmt::format_to(to, "reconnected {} times\n", reconnects);
+    if (reconnects != 0)
+        fmt::format_to(to, "reconnected {} times\n", reconnects);
     if (unknown() != 0)
-        fmt::format_to(to, "{} deliveries have an unknown fate: the broker delivers them again\n",
-                       unknown());
-    if (cut_short) out += "the drain was cut short\n";
+        fmt::format_to(
+            to,
+            "{} deliveries have an unknown fate: the broker delivers them again, unless they "
+            "were consumed without acknowledgements\n",
+            unknown());
+    if (cut_short)
+        out += "the drain was cut short\n";
     if (error) {
         try {
             std::rethrow_exception(error);

@@ -1,7 +1,6 @@
-#include <acquit/settle/service.h>
-
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/signals.h>
+#include <acquit/settle/service.h>
 
 #include <fmt/format.h>
 

@@ -1,15 +1,15 @@
-#include <acquit/settle/service.h>
-
 #include <acquit/amqp/connection.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
+#include <acquit/settle/service.h>
 #include <acquit/settle/topology.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -20,6 +20,9 @@ namespace {
 /// Who aborts does not wait for a broker that says nothing.
 constexpr auto goodbye_after_abort = std::chrono::seconds(1);
 
+/// A connection that lived so long was not doomed from the start: the next pause is short again.
+constexpr auto lasting = std::chrono::seconds(5);
+
 } // namespace
 
 service::service(std::string_view address) : service(amqp::options_from_uri(address)) {}
@@ -29,7 +32,10 @@ service::service(amqp::connection_options connection)
 {
 }
 
-service::~service() { amqp::wipe(connection_.session.password); }
+service::~service()
+{
+    amqp::wipe(connection_.session.password);
+}
 
 service& service::declare_topology(bool yes)
 {
@@ -91,13 +97,17 @@ void service::refuse_problems() const
     if (subscriptions_.empty())
         problems.emplace_back("the service consumes nothing: call consume(queue, handler)");
     for (const auto& e : exchanges_) {
-        for (auto& problem : e.problems()) problems.push_back(std::move(problem));
+        for (auto& problem : e.problems())
+            problems.push_back(std::move(problem));
     }
     for (const auto& s : subscriptions_) {
-        for (auto& problem : s->problems(declare_topology_)) problems.push_back(std::move(problem));
+        for (auto& problem : s->problems(declare_topology_))
+            problems.push_back(std::move(problem));
     }
-    if (auto problem = reconnect_backoff_.problem()) problems.push_back(std::move(*problem));
-    if (!problems.empty()) throw start_error(problems);
+    if (auto problem = reconnect_backoff_.problem())
+        problems.push_back(std::move(*problem));
+    if (!problems.empty())
+        throw start_error(problems);
 }
 
 runtime::task<report> service::run()
@@ -105,19 +115,24 @@ runtime::task<report> service::run()
     ACQUIT_ASSERT(!ran_, "service::run() called twice");
     ran_ = true;
     refuse_problems();
-    for (auto& s : subscriptions_) s->prepare();
+    for (auto& s : subscriptions_)
+        s->prepare();
     {
         const std::lock_guard lock(asked_mutex_);
         loop_ = &runtime::loop::current();
         running_ = std::make_shared<service*>(this);
-        if (asked_to_stop_) stop_.set();
+        if (asked_to_stop_)
+            begin_to_stop();
         cut_short_ = asked_to_abort_;
     }
     struct leave {
         service& self;
         ~leave()
         {
-            for (auto& s : self.subscriptions_) s->lose();
+            for (auto& s : self.subscriptions_)
+                s->lose();
+            self.over_ = true;
+            self.started_.set(); // who waits for it hears that it will not be
             const std::lock_guard lock(self.asked_mutex_);
             self.loop_ = nullptr;
             *self.running_ = nullptr;
@@ -126,9 +141,9 @@ runtime::task<report> service::run()
 
     std::exception_ptr failure;
     co_await runtime::with_scope([&](runtime::scope& workers) -> runtime::task<> {
-        workers_ = &workers;
         for (auto& s : subscriptions_) {
-            for (std::uint32_t i = 0; i < s->workers(); ++i) workers.spawn(s->work());
+            for (std::uint32_t i = 0; i < s->workers(); ++i)
+                workers.spawn(s->work());
         }
         try {
             co_await serve();
@@ -136,25 +151,28 @@ runtime::task<report> service::run()
             failure = std::current_exception();
         }
         // Whatever is still in a handler now has no connection to settle on.
-        if (!cut_short_) co_await until_cut_short(wait_for_handlers());
+        if (!cut_short_)
+            co_await until_cut_short(wait_for_handlers());
         for (auto& s : subscriptions_) {
             s->abandon();
             s->close_inbox();
         }
-        workers_ = nullptr;
-        if (cut_short_) workers.cancel();
+        if (cut_short_)
+            workers.cancel();
     });
-    if (failure && !started_once_) std::rethrow_exception(failure);
-    if (failure && !error_) error_ = failure;
+    if (failure && !started_once_)
+        std::rethrow_exception(failure);
+    if (failure && !error_)
+        error_ = failure;
     co_return make_report();
 }
 
 runtime::task<> service::serve()
 {
-    first_attempt_ = runtime::loop::current().now();
+    auto& loop = runtime::loop::current();
+    first_attempt_ = loop.now();
     for (std::uint32_t attempt = 1; !stop_.is_set(); ++attempt) {
         std::exception_ptr why;
-        const bool had_started = started_once_ && started_.is_set();
         try {
             co_await one_connection();
             co_return; // stopped and drained
@@ -163,10 +181,14 @@ runtime::task<> service::serve()
         } catch (...) {
             why = std::current_exception();
         }
-        if (had_started || started_.is_set()) attempt = 1;
+        // Whose connections are cut again and again waits longer and longer.
+        if (started_.is_set() && loop.now() - last_start_ >= lasting)
+            attempt = 1;
         started_.reset();
-        for (auto& s : subscriptions_) s->lose();
-        if (stop_.is_set() || !worth_another_attempt(why)) std::rethrow_exception(why);
+        for (auto& s : subscriptions_)
+            s->lose();
+        if (stop_.is_set() || !worth_another_attempt(why))
+            std::rethrow_exception(why);
         try {
             std::rethrow_exception(why);
         } catch (const std::exception& e) {
@@ -179,7 +201,8 @@ runtime::task<> service::serve()
 
 bool service::worth_another_attempt(const std::exception_ptr& why) const
 {
-    if (started_once_) return true;
+    if (started_once_)
+        return true;
     try {
         std::rethrow_exception(why);
     } catch (const amqp::connection_error& e) {
@@ -196,9 +219,8 @@ runtime::task<> service::pause_before_reconnect(std::uint32_t attempt)
 {
     const auto pause = reconnect_backoff_.delay(attempt, random_());
     try {
-        co_await runtime::with_timeout(pause, [](runtime::event& stop) -> runtime::task<> {
-            co_await stop.wait();
-        }(stop_));
+        co_await runtime::with_timeout(
+            pause, [](runtime::event& stop) -> runtime::task<> { co_await stop.wait(); }(stop_));
     } catch (const runtime::timed_out&) {
     }
 }
@@ -206,7 +228,16 @@ runtime::task<> service::pause_before_reconnect(std::uint32_t attempt)
 runtime::task<> service::one_connection()
 {
     amqp::connection c(connection_);
+    struct leave {
+        service& self;
+        ~leave()
+        {
+            self.connected_ = nullptr;
+            self.phase_ = phase::connecting;
+        }
+    } const leaving{*this};
     co_await runtime::with_scope([&](runtime::scope& s) -> runtime::task<> {
+        connected_ = &s;
         s.spawn(c.run());
         co_await runtime::with_scope([&](runtime::scope& starting) -> runtime::task<> {
             starting.spawn(cancel_when_stopped(starting));
@@ -218,6 +249,7 @@ runtime::task<> service::one_connection()
             co_return;
         }
         std::exception_ptr refused;
+        phase_ = phase::starting;
         try {
             co_await start_on(c);
         } catch (const start_error&) {
@@ -225,20 +257,25 @@ runtime::task<> service::one_connection()
         }
         if (refused) {
             co_await drain_within_deadline(); // those that consume already
-            co_await c.close();
-            std::rethrow_exception(refused);
+        } else {
+            phase_ = phase::consuming;
+            co_await consume_until_stopped(c);
+            co_await drain_within_deadline();
         }
-        co_await consume_until_stopped(c);
-        co_await drain_within_deadline();
-        if (!cut_short_) {
-            co_await c.close();
-            co_return;
-        }
+        phase_ = phase::closing;
+        const auto limit =
+            cut_short_ ? goodbye_after_abort
+                       : std::max<std::chrono::nanoseconds>(time_to_drain(), goodbye_after_abort);
+        bool silent = false;
         try {
-            co_await runtime::with_timeout(goodbye_after_abort, c.close());
+            co_await runtime::with_timeout(limit, c.close());
         } catch (const runtime::timed_out&) {
-            s.cancel();
+            silent = true;
         }
+        if (refused)
+            std::rethrow_exception(refused);
+        if (silent)
+            s.cancel();
     });
 }
 
@@ -250,18 +287,24 @@ runtime::task<> service::cancel_when_stopped(runtime::scope& starting)
 
 runtime::task<> service::start_on(amqp::connection& c)
 {
-    if (stop_.is_set()) co_return;
-    if (declare_topology_) co_await declare_exchanges(c, exchanges_);
-    for (auto& s : subscriptions_) co_await s->start(c, declare_topology_);
-    if (started_once_) ++reconnects_;
+    if (stop_.is_set())
+        co_return;
+    if (declare_topology_)
+        co_await declare_exchanges(c, exchanges_);
+    for (auto& s : subscriptions_)
+        co_await s->start(c, declare_topology_);
+    if (started_once_)
+        ++reconnects_;
     started_once_ = true;
+    last_start_ = runtime::loop::current().now();
     started_.set();
 }
 
 runtime::task<> service::consume_until_stopped(amqp::connection& c)
 {
     co_await runtime::with_scope([&](runtime::scope& keepers) -> runtime::task<> {
-        for (auto& s : subscriptions_) keepers.spawn(s->keep_consuming(c, declare_topology_));
+        for (auto& s : subscriptions_)
+            keepers.spawn(s->keep_consuming(c, declare_topology_));
         co_await stop_.wait();
         keepers.cancel();
     });
@@ -271,32 +314,37 @@ runtime::task<> service::drain_within_deadline()
 {
     auto& loop = runtime::loop::current();
     const auto began = loop.now();
-    if (!cut_short_) co_await until_cut_short(drain_subscriptions());
+    phase_ = phase::draining;
+    if (!cut_short_)
+        co_await until_cut_short(drain_subscriptions());
     drain_time_ = loop.now() - began;
     if (cut_short_) {
-        for (auto& s : subscriptions_) s->abandon();
+        for (auto& s : subscriptions_)
+            s->abandon();
     }
 }
 
 runtime::task<> service::drain_subscriptions()
 {
     co_await runtime::with_scope([this](runtime::scope& draining) -> runtime::task<> {
-        for (auto& s : subscriptions_) draining.spawn(s->drain(drain_policy_));
+        for (auto& s : subscriptions_)
+            draining.spawn(s->drain(drain_policy_));
         co_return;
     });
 }
 
 runtime::task<> service::wait_for_handlers()
 {
-    for (auto& s : subscriptions_) co_await s->wait_for_handlers();
+    for (auto& s : subscriptions_)
+        co_await s->wait_for_handlers();
 }
 
 runtime::task<> service::until_cut_short(runtime::task<> what)
 {
     try {
-        co_await runtime::with_timeout(drain_deadline_, abortable(std::move(what)));
+        co_await runtime::with_timeout(time_to_drain(), abortable(std::move(what)));
     } catch (const runtime::timed_out&) {
-        cut_short();
+        cut_short_ = true;
     }
 }
 
@@ -313,36 +361,73 @@ runtime::task<> service::abortable(runtime::task<> what)
     });
 }
 
-void service::cut_short() noexcept
+void service::cut_short(bool was_stopping) noexcept
 {
     cut_short_ = true;
-    if (draining_ != nullptr) draining_->cancel();
+    if (draining_ != nullptr) {
+        draining_->cancel();
+    } else if (connected_ != nullptr && (phase_ == phase::starting || phase_ == phase::closing ||
+                                         (phase_ == phase::consuming && was_stopping))) {
+        // Nothing is left to settle, or a verb keeps the stop waiting: go without a goodbye.
+        connected_->cancel();
+    }
 }
 
 void service::request_stop(std::exception_ptr why) noexcept
 {
-    if (!error_) error_ = std::move(why);
-    stop_.set();
+    if (!error_)
+        error_ = std::move(why);
+    begin_to_stop();
 }
 
-void service::stop() { ask(false); }
+void service::begin_to_stop() noexcept
+{
+    if (stop_.is_set())
+        return;
+    stop_.set();
+    drain_until_ = runtime::later(runtime::loop::current().now(), drain_deadline_);
+}
 
-void service::abort() { ask(true); }
+std::chrono::nanoseconds service::time_to_drain() const noexcept
+{
+    if (!stop_.is_set())
+        return drain_deadline_; // after a start that failed
+    return std::max(std::chrono::nanoseconds{}, drain_until_ - runtime::loop::current().now());
+}
+
+void service::stop()
+{
+    ask(false);
+}
+
+void service::abort()
+{
+    ask(true);
+}
 
 void service::ask(bool abort)
 {
     const std::lock_guard lock(asked_mutex_);
     asked_to_stop_ = true;
     asked_to_abort_ = asked_to_abort_ || abort;
-    if (loop_ == nullptr) return;
+    if (loop_ == nullptr)
+        return;
     loop_->post([running = running_, abort] {
-        if (*running == nullptr) return; // it ended, and may be gone, before the loop came to this
-        (*running)->stop_.set();
-        if (abort) (*running)->cut_short();
+        if (*running == nullptr)
+            return; // it ended, and may be gone, before the loop came to this
+        const bool was_stopping = (*running)->stop_.is_set();
+        (*running)->begin_to_stop();
+        if (abort)
+            (*running)->cut_short(was_stopping);
     });
 }
 
-runtime::task<> service::started() { co_await started_.wait(); }
+runtime::task<> service::started()
+{
+    co_await started_.wait();
+    if (over_ && !started_once_)
+        throw start_error("the service ended before it consumed");
+}
 
 report service::make_report() const
 {

@@ -76,7 +76,8 @@ public:
     void stop();
     /// Ends a drain at once: handlers are cancelled, what they held is reported. From any thread.
     void abort();
-    /// Returns once every subscription consumes (again); at once if they do.
+    /// Returns once every subscription consumes (again); at once if they do. Throws `start_error` if the
+    /// service ended before it ever consumed.
     [[nodiscard]] runtime::task<> started();
 
     [[nodiscard]] std::size_t size() const noexcept { return subscriptions_.size(); }
@@ -85,6 +86,8 @@ public:
     [[nodiscard]] std::uint64_t reconnects() const noexcept { return reconnects_; }
 
 private:
+    enum class phase : std::uint8_t { connecting, starting, consuming, draining, closing };
+
     subscription& add(queue_description queue, std::unique_ptr<any_handler> handler);
     void refuse_problems() const;
     runtime::task<> serve();
@@ -102,7 +105,10 @@ private:
     [[nodiscard]] bool worth_another_attempt(const std::exception_ptr& why) const;
     void request_stop(std::exception_ptr why) noexcept;
     void ask(bool abort);
-    void cut_short() noexcept;
+    void begin_to_stop() noexcept;
+    void cut_short(bool was_stopping) noexcept;
+    /// What is left of the one deadline.
+    [[nodiscard]] std::chrono::nanoseconds time_to_drain() const noexcept;
     [[nodiscard]] report make_report() const;
 
     amqp::connection_options connection_;
@@ -116,14 +122,18 @@ private:
 
     runtime::event stop_;
     runtime::event started_;
-    runtime::scope* workers_ = nullptr;
+    runtime::scope* connected_ = nullptr; // everything that lives on the connection of now
     runtime::scope* draining_ = nullptr;
     runtime::random_source random_;
     runtime::time_point first_attempt_{};
     std::exception_ptr error_;
     std::chrono::nanoseconds drain_time_{};
     std::uint64_t reconnects_ = 0;
+    runtime::time_point last_start_{};
+    runtime::time_point drain_until_{};
+    phase phase_ = phase::connecting;
     bool ran_ = false;
+    bool over_ = false;
     bool started_once_ = false;
     bool cut_short_ = false;
 

@@ -36,4 +36,5 @@
 /// * `queue.h`, `exchange.h`, `topology.h`: what must be on the broker, declared or checked.
 ///
 /// It sees AMQP through `amqp::channel` and `amqp::connection`, and nothing of it sees a socket.
-namespace acquit::settle {}
+namespace acquit::settle {
+}

@@ -1,8 +1,7 @@
-#include <acquit/settle/settler.h>
-
 #include <acquit/amqp/connection.h>
 #include <acquit/amqp/wire/settle_frames.h>
 #include <acquit/runtime/loop.h>
+#include <acquit/settle/settler.h>
 
 namespace acquit::settle {
 
@@ -18,6 +17,7 @@ std::uint64_t settler::detach() noexcept
     channel_ = nullptr;
     ledger_.reset();
     credit_head_ = credit_count_ = 0;
+    measured_from_ = 0;
     settled_in_epoch_ = 0;
     timer::cancel();
     turn_hook::take_back();
@@ -26,25 +26,30 @@ std::uint64_t settler::detach() noexcept
 
 bool settler::delivered(std::uint64_t tag)
 {
-    if (!ledger_.delivered(tag)) return false;
-    if (credit_count_ != 0) note_arrival(tag);
+    if (!ledger_.delivered(tag))
+        return false;
+    if (credit_count_ != 0)
+        note_arrival(tag);
     return true;
 }
 
 settled settler::settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept
 {
     const settled result = ledger_.settle(epoch, tag, how);
-    if (result == settled::done && !turn_hook::queued()) {
+    if (result == settled::done) {
         auto& loop = runtime::loop::current();
-        if (ledger_.unflushed() == 1) oldest_decided_ = loop.precise_now();
-        loop.at_turn_end(*this);
+        if (ledger_.unflushed() == 1)
+            oldest_decided_ = loop.precise_now();
+        if (!turn_hook::queued())
+            loop.at_turn_end(*this);
     }
     return result;
 }
 
 void settler::at_turn_end() noexcept
 {
-    if (ledger_.unflushed() == 0 || !writable()) return;
+    if (ledger_.unflushed() == 0 || !writable())
+        return;
     auto& loop = runtime::loop::current();
     if (clock_.due(loop.now(), ledger_.unflushed(), ledger_.unsettled())) {
         flush();
@@ -55,7 +60,8 @@ void settler::at_turn_end() noexcept
 
 void settler::flush() noexcept
 {
-    if (ledger_.unflushed() == 0 || !writable()) return;
+    if (ledger_.unflushed() == 0 || !writable())
+        return;
     const bool window_was_full = ledger_.outstanding() >= prefetch_;
     const auto room = channel_->owner().output().reserve(ledger_.flush_size());
     const flush_result written = ledger_.flush(room, channel_->number());
@@ -75,21 +81,29 @@ void settler::flush() noexcept
 
 void settler::give_back(std::uint64_t first, std::uint64_t last) noexcept
 {
-    if (!writable() || last < first) return;
+    if (!writable() || last < first)
+        return;
     flush();
-    const auto room = channel_->owner().output().reserve(
-        (last - first + 1) * amqp::wire::settle_frame_size);
+    const auto room =
+        channel_->owner().output().reserve((last - first + 1) * amqp::wire::settle_frame_size);
     const flush_result written = ledger_.give_back(room, channel_->number(), first, last);
     channel_->owner().output().commit(written.bytes);
     channel_->owner().output_written();
     metrics_.given_back += written.settled;
 }
 
+void settler::measure_anew() noexcept
+{
+    credit_head_ = credit_count_ = 0;
+    measured_from_ = ledger_.next_tag() + prefetch_;
+}
+
 void settler::note_credit(std::uint64_t settled, bool window_was_full,
                           runtime::time_point now) noexcept
 {
     settled_in_epoch_ += settled;
-    if (credit_count_ == credits_.size()) return;
+    if (credit_count_ == credits_.size() || ledger_.next_tag() < measured_from_)
+        return;
     // A slot that was not the only one free is no measure: the broker had others to use.
     credits_[(credit_head_ + credit_count_) % credits_.size()] = {
         settled_in_epoch_, window_was_full ? now : runtime::time_point{}};
@@ -99,7 +113,8 @@ void settler::note_credit(std::uint64_t settled, bool window_was_full,
 void settler::note_arrival(std::uint64_t tag) noexcept
 {
     // The delivery with this tag could be sent once tag - prefetch others were settled.
-    if (tag <= prefetch_) return;
+    if (tag <= prefetch_)
+        return;
     const std::uint64_t needed = tag - prefetch_;
     while (credit_count_ != 0 && credits_[credit_head_].until < needed) {
         credit_head_ = (credit_head_ + 1) % credits_.size();

@@ -14,8 +14,8 @@ namespace acquit::settle {
 
 /// What settling cost, and how long it took.
 struct settlement_metrics {
-    std::uint64_t settled = 0;  ///< deliveries whose settlement was written
-    std::uint64_t frames = 0;   ///< basic.ack and basic.reject frames that carried them
+    std::uint64_t settled = 0; ///< deliveries whose settlement was written
+    std::uint64_t frames = 0;  ///< basic.ack and basic.reject frames that carried them
     std::uint64_t flushes = 0;
     std::uint64_t given_back = 0; ///< returned uncounted in a drain (basic.nack)
     /// With a full prefetch window and a backlog in the queue: from handing over the bytes of the
@@ -24,6 +24,8 @@ struct settlement_metrics {
     /// From a handler's end until the bytes of its settlement are handed over; of each flush, the
     /// longest.
     histogram hold_time;
+    // "Handed over" is when bytes enter the connection's output; they leave at the end of that turn, or
+    // with the next send where one is in flight.
 };
 
 /// A ledger with its channel: decides by the clock when to flush, and writes into the connection's
@@ -50,6 +52,9 @@ public:
     void flush() noexcept;
     /// Returns [first, last] to the queue, uncounted. Nobody may have seen them.
     void give_back(std::uint64_t first, std::uint64_t last) noexcept;
+    /// Another consumer begins on the same channel, with a window of its own: the slots of the one
+    /// before are no measure for it.
+    void measure_anew() noexcept;
 
     [[nodiscard]] std::uint32_t epoch() const noexcept { return ledger_.epoch(); }
     [[nodiscard]] std::uint64_t unsettled() const noexcept { return ledger_.unsettled(); }
@@ -58,7 +63,7 @@ public:
 
 private:
     struct credit {
-        std::uint64_t until = 0; // number of the last settlement of a flush
+        std::uint64_t until = 0;           // number of the last settlement of a flush
         runtime::time_point handed_over{}; // none: the window was not full
     };
 
@@ -81,6 +86,7 @@ private:
     std::size_t credit_head_ = 0;
     std::size_t credit_count_ = 0;
     std::uint64_t settled_in_epoch_ = 0;
+    std::uint64_t measured_from_ = 0; // no tag below is measured
     settlement_metrics metrics_;
 };
 

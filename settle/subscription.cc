@@ -1,5 +1,3 @@
-#include <acquit/settle/subscription.h>
-
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/loop.h>
@@ -7,6 +5,7 @@
 #include <acquit/runtime/timer.h>
 #include <acquit/settle/backoff.h>
 #include <acquit/settle/deliveries.h>
+#include <acquit/settle/subscription.h>
 #include <acquit/settle/topology.h>
 
 #include <fmt/format.h>
@@ -23,6 +22,9 @@ using namespace std::chrono_literals;
 
 /// Between two warnings of one subscription about delays that were not kept.
 constexpr auto delay_warning_interval = 60s;
+
+/// A consumer that lived so long was not doomed from the start: the next pause is short again.
+constexpr auto lasting = 5s;
 
 /// RabbitMQ: the channel process sends at most this many settlements of a quorum queue to its leader
 /// before it waits for them to be applied, and forgets the rest when the channel closes (server
@@ -119,15 +121,19 @@ std::vector<std::string> subscription::problems(bool declare_topology) const
     };
     for (auto& problem : limit_problems(queue_, limit_, declare_topology))
         found.push_back(std::move(problem));
-    if (auto problem = validate(flush_policy_, queue_.prefetch)) found.push_back(about(*problem));
-    if (concurrency_ == 0) found.push_back(about("concurrency(0) would handle nothing: give at least 1"));
+    if (auto problem = validate(flush_policy_, queue_.prefetch))
+        found.push_back(about(*problem));
+    if (concurrency_ == 0)
+        found.push_back(about("concurrency(0) would handle nothing: give at least 1"));
     if (!no_ack() && concurrency_ > queue_.prefetch)
-        found.push_back(about(fmt::format("concurrency({}) above the prefetch of {} can never be used: raise "
-                                          "prefetch or lower concurrency",
-                                          concurrency_, queue_.prefetch)));
+        found.push_back(
+            about(fmt::format("concurrency({}) above the prefetch of {} can never be used: raise "
+                              "prefetch or lower concurrency",
+                              concurrency_, queue_.prefetch)));
     if (limit_.max_attempts && queue_.kind != queue_kind::quorum)
-        found.push_back(about("max_attempts needs a quorum queue, whose server counts the deliveries; "
-                              "declare it as quorum_queue, or leave max_attempts out"));
+        found.push_back(
+            about("max_attempts needs a quorum queue, whose server counts the deliveries; "
+                  "declare it as quorum_queue, or leave max_attempts out"));
     return found;
 }
 
@@ -135,42 +141,58 @@ void subscription::prepare()
 {
     settler_ = std::make_unique<settler>(flush_policy_, queue_.prefetch);
     inbox_ = std::make_unique<inbox>(*settler_, no_ack());
-    inbox_->on_end([](void* self, std::exception_ptr why) noexcept {
-        static_cast<subscription*>(self)->interrupted(std::move(why));
-    }, this);
+    inbox_->on_end(
+        [](void* self, std::exception_ptr why) noexcept {
+            static_cast<subscription*>(self)->interrupted(std::move(why));
+        },
+        this);
     if (handler_->plain()) {
-        inbox_->handle_directly([](void* self, passing_delivery& d) {
-            return static_cast<subscription*>(self)->handle_plain(d);
-        }, this);
+        inbox_->handle_directly(
+            [](void* self, passing_delivery& d) {
+                return static_cast<subscription*>(self)->handle_plain(d);
+            },
+            this);
     }
 }
 
-std::uint32_t subscription::workers() const noexcept { return handler_->plain() ? 0 : concurrency_; }
+std::uint32_t subscription::workers() const noexcept
+{
+    return handler_->plain() ? 0 : concurrency_;
+}
 
 runtime::task<> subscription::start(amqp::connection& c, bool declare_topology)
 {
     health_ = health::starting;
     interrupted_.reset();
-    interruption_ = interruption::none;
-    co_await declare_or_check(c, declare_topology);
-    co_await consume_on_new_channel(c);
+    try {
+        co_await declare_or_check(c, declare_topology);
+        co_await consume_on_new_channel(c);
+    } catch (...) {
+        health_ = health::failed;
+        throw;
+    }
     health_ = health::consuming;
-    runtime::log(runtime::log_level::info, "consuming",
-                 {{"queue", queue_name_},
-                  {"prefetch", std::to_string(queue_.prefetch)},
-                  {"limit", limit_.max_attempts ? fmt::format("{} deliveries, counted by the broker",
-                                                              *limit_.max_attempts)
-                                                : "none"},
-                  {"then", limit_.dead_letter ? "to " + *limit_.dead_letter : "-"}});
+    runtime::log(
+        runtime::log_level::info, "consuming",
+        {{"queue", queue_name_},
+         {"prefetch", std::to_string(queue_.prefetch)},
+         {"limit", limit_.max_attempts
+                       ? fmt::format("{} deliveries, counted by the broker", *limit_.max_attempts)
+                       : "none"},
+         {"then", limit_.dead_letter ? "to " + *limit_.dead_letter : "-"}});
 }
 
 runtime::task<> subscription::wait_for_handlers()
 {
-    while (inbox_->in_hand() != 0) co_await idle_.wait();
+    while (inbox_->backlog() != 0 || inbox_->in_hand() != 0)
+        co_await idle_.wait();
 }
 
 runtime::task<> subscription::declare_or_check(amqp::connection& c, bool declare_topology)
 {
+    // A queue that the server named once is kept: it has the bindings, and what was requeued.
+    if (queue_.name.empty() && !queue_name_.empty() && co_await queue_exists(c, queue_name_))
+        co_return;
     queue_name_ = declare_topology ? co_await declare_queue(c, queue_, limit_)
                                    : co_await check_queue(c, queue_, limit_);
 }
@@ -178,8 +200,15 @@ runtime::task<> subscription::declare_or_check(amqp::connection& c, bool declare
 runtime::task<> subscription::consume_on_new_channel(amqp::connection& c)
 {
     channel_ = std::make_unique<amqp::channel>(c);
-    co_await channel_->open();
-    if (!no_ack()) co_await channel_->qos(queue_.prefetch);
+    try {
+        co_await channel_->open();
+        if (!no_ack())
+            co_await channel_->qos(queue_.prefetch);
+    } catch (const amqp::channel_error& refused) {
+        throw start_error(fmt::format("channel for queue \"{}\": {}", queue_name_, refused.what()));
+    } catch (const runtime::timed_out& late) {
+        throw start_error(fmt::format("channel for queue \"{}\": {}", queue_name_, late.what()));
+    }
     settler_->attach(*channel_);
     inbox_->attach(*channel_);
     // Also while no consumer is left to be told: what is in hand is stale then.
@@ -197,25 +226,32 @@ runtime::task<> subscription::consume()
                                                     .arguments = queue_.consume_arguments.view()},
                                                    *inbox_);
     } catch (const amqp::channel_error& refused) {
-        throw start_error(fmt::format("consume from queue \"{}\": {} ({})", queue_name_, refused.text(),
-                                      refused.code()));
-    } catch (const runtime::timed_out&) {
+        throw start_error(fmt::format("consume from queue \"{}\": {} ({})", queue_name_,
+                                      refused.text(), refused.code()));
+    } catch (const runtime::timed_out& late) {
         // The broker may still begin to deliver to a consumer that nobody here knows.
         let_go_of_channel();
         channel_.reset();
-        throw;
+        throw start_error(fmt::format("consume from queue \"{}\": {}", queue_name_, late.what()));
     }
 }
 
 runtime::task<> subscription::keep_consuming(amqp::connection& c, bool declare_topology)
 {
     const auto pause = backoff::exponential({.initial = 200ms, .factor = 2.0, .cap = 30s});
-    for (;;) {
+    auto& loop = runtime::loop::current();
+    std::uint32_t attempt = 0;
+    for (auto since = loop.now();; since = loop.now()) {
         co_await interrupted_.wait();
-        for (std::uint32_t attempt = 1; interrupted_.is_set(); ++attempt) {
+        // Who is interrupted again and again waits longer and longer.
+        if (loop.now() - since >= lasting)
+            attempt = 0;
+        while (interrupted_.is_set()) {
+            ++attempt;
             health_ = health::reconnecting;
             co_await runtime::sleep(pause.delay(attempt, random_()));
-            if (!c.is_open()) co_return; // the service reconnects
+            if (!c.is_open())
+                co_return; // the service reconnects
             interrupted_.reset();
             try {
                 co_await consume_again(c, declare_topology);
@@ -238,6 +274,7 @@ runtime::task<> subscription::consume_again(amqp::connection& c, bool declare_to
     co_await declare_or_check(c, declare_topology);
     if (channel_ != nullptr && channel_->is_open()) {
         // Only the consumer was ended: what it delivered before is still ours.
+        settler_->measure_anew();
         co_await runtime::shield(consume());
     } else {
         co_await consume_on_new_channel(c);
@@ -248,18 +285,18 @@ void subscription::interrupted(std::exception_ptr why) noexcept
 {
     consumer_tag_.clear();
     if (why == nullptr) {
-        interruption_ = interruption::consumer_cancelled;
         runtime::log(runtime::log_level::warning, "the broker ended the consumer",
                      {{"queue", queue_name_}});
     } else {
-        if (!settler_->attached()) return; // told already
-        interruption_ = interruption::channel_lost;
+        if (!settler_->attached())
+            return; // told already
         let_go_of_channel();
         if (channel_->owner().is_open())
             runtime::log(runtime::log_level::warning, "channel lost",
                          {{"queue", queue_name_}, {"reason", text_of(why)}});
     }
-    if (health_ == health::consuming) health_ = health::reconnecting;
+    if (health_ == health::consuming)
+        health_ = health::reconnecting;
     interrupted_.set();
     idle_.notify_all();
 }
@@ -275,7 +312,8 @@ void subscription::lose() noexcept
     let_go_of_channel();
     channel_.reset();
     consumer_tag_.clear();
-    if (health_ != health::stopped && health_ != health::failed) health_ = health::reconnecting;
+    if (health_ != health::stopped && health_ != health::failed)
+        health_ = health::reconnecting;
 }
 
 runtime::task<> subscription::work()
@@ -284,27 +322,43 @@ runtime::task<> subscription::work()
         std::optional<outcome> decided;
         std::exception_ptr failure;
         try {
-            decided = co_await handler_->start(*d);
+            if (!d->body_dropped())
+                decided = co_await handler_->start(*d);
         } catch (...) {
             failure = std::current_exception();
         }
-        if (decided)
+        if (d->body_dropped())
+            refuse_oversized(*d);
+        else if (decided)
             finish(*d, *decided);
         else
             handler_failed(*d, failure);
         inbox_->release(*d);
-        if (inbox_->in_hand() == 0) idle_.notify_all();
+        if (inbox_->in_hand() == 0 && inbox_->backlog() == 0)
+            idle_.notify_all();
     }
 }
 
 bool subscription::handle_plain(passing_delivery& d) noexcept
 {
     try {
-        finish(d, handler_->call(d));
+        if (d.body_dropped())
+            refuse_oversized(d);
+        else
+            finish(d, handler_->call(d));
     } catch (...) {
         handler_failed(d, std::current_exception());
     }
     return true;
+}
+
+void subscription::refuse_oversized(delivery& d) noexcept
+{
+    // Nobody can handle a body that is not there; an ack by habit would lose the message.
+    ++counts_.failed;
+    runtime::log(runtime::log_level::error, "body above session_limits::body_size_max: dropped",
+                 {{"queue", queue_name_}, {"routing key", std::string(d.routing_key())}});
+    finish(d, drop);
 }
 
 void subscription::finish(delivery& d, outcome decided) noexcept
@@ -355,7 +409,8 @@ void subscription::handler_failed(delivery& d, std::exception_ptr why) noexcept
         return;
     case on_failure::stop:
         ++counts_.abandoned;
-        if (stop_request_ != nullptr) stop_request_(stop_object_, std::move(why));
+        if (stop_request_ != nullptr)
+            stop_request_(stop_object_, std::move(why));
         return;
     }
 }
@@ -363,7 +418,8 @@ void subscription::handler_failed(delivery& d, std::exception_ptr why) noexcept
 void subscription::warn_of_dropped_delay() noexcept
 {
     const auto now = runtime::loop::current().now();
-    if (now < next_delay_warning_) return;
+    if (now < next_delay_warning_)
+        return;
     next_delay_warning_ = now + delay_warning_interval;
     runtime::log(runtime::log_level::warning,
                  "retry_after on a queue without a declared delay: retried at once",
@@ -375,27 +431,40 @@ runtime::task<> subscription::drain(drain_policy policy)
     health_ = health::draining;
     if (channel_ != nullptr && channel_->is_open()) {
         try {
-            if (!consumer_tag_.empty()) co_await channel_->cancel(consumer_tag_);
+            if (!consumer_tag_.empty())
+                co_await channel_->cancel(consumer_tag_);
         } catch (const amqp::channel_error& lost) {
             runtime::log(runtime::log_level::warning, "channel lost while draining",
                          {{"queue", queue_name_}, {"reason", lost.what()}});
+        } catch (const runtime::timed_out& late) {
+            // Its consumer may still get messages, and nothing says that settlements arrive.
+            runtime::log(runtime::log_level::warning, "channel given up while draining",
+                         {{"queue", queue_name_}, {"reason", late.what()}});
+            let_go_of_channel();
+            channel_.reset();
         }
     }
-    if (policy == drain_policy::give_back) {
+    // Without acknowledgements there is nobody to give anything back to.
+    if (policy == drain_policy::give_back && !no_ack()) {
         const auto untouched = inbox_->withdraw_backlog();
-        if (untouched.count != 0) {
-            counts_.given_back += untouched.count;
-            if (!no_ack()) settler_->give_back(untouched.first, untouched.last);
-        }
+        counts_.given_back += untouched.count;
+        if (untouched.count != 0)
+            settler_->give_back(untouched.first, untouched.last);
     }
-    while (inbox_->backlog() != 0 || inbox_->in_hand() != 0) co_await idle_.wait();
+    while (inbox_->backlog() != 0 || inbox_->in_hand() != 0)
+        co_await idle_.wait();
     if (channel_ != nullptr && channel_->is_open()) {
         try {
             co_await settle_to_the_last();
         } catch (const amqp::channel_error& lost) {
             // The other subscriptions drain on.
-            runtime::log(runtime::log_level::warning, "channel lost while its last settlements were on their way",
+            runtime::log(runtime::log_level::warning,
+                         "channel lost while its last settlements were on their way",
                          {{"queue", queue_name_}, {"reason", lost.what()}});
+        } catch (const runtime::timed_out& late) {
+            runtime::log(runtime::log_level::warning,
+                         "nothing says that the last settlements have arrived",
+                         {{"queue", queue_name_}, {"reason", late.what()}});
         }
     }
     health_ = health::stopped;
@@ -409,7 +478,8 @@ runtime::task<> subscription::settle_to_the_last()
         // The round trip says that the channel process has handled the frames. Of many it has
         // stashed all but the first, and nothing tells when it has sent them on: give it the time.
         // A stashed settlement frees no slot of the window, so no more than the prefetch are there.
-        std::uint64_t stashed = std::min<std::uint64_t>(settler_->metrics().frames, queue_.prefetch);
+        std::uint64_t stashed =
+            std::min<std::uint64_t>(settler_->metrics().frames, queue_.prefetch);
         for (; stashed > quorum_commands_in_flight; stashed -= quorum_commands_in_flight) {
             co_await runtime::sleep(10ms);
             co_await channel_->barrier();
@@ -424,12 +494,14 @@ runtime::task<> subscription::settle_to_the_last()
 
 void subscription::abandon() noexcept
 {
-    if (inbox_ == nullptr) return;
+    if (inbox_ == nullptr)
+        return;
     const auto untouched = inbox_->withdraw_backlog();
     counts_.abandoned += untouched.count;
     settler_->flush();
     cancelling_ = true;
-    health_ = health::stopped;
+    if (health_ != health::failed)
+        health_ = health::stopped;
 }
 
 subscription_metrics subscription::metrics() const

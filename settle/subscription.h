@@ -21,7 +21,7 @@
 
 namespace acquit::settle {
 
-/// What becomes of a delivery whose handler threw, or left without deciding.
+/// What becomes of a delivery whose handler threw.
 enum class on_failure : std::uint8_t {
     retry,
     drop,
@@ -35,7 +35,15 @@ enum class drain_policy : std::uint8_t {
 };
 
 /// Where a subscription stands.
-enum class health : std::uint8_t { idle, starting, consuming, reconnecting, draining, stopped, failed };
+enum class health : std::uint8_t {
+    idle,
+    starting,
+    consuming,
+    reconnecting,
+    draining,
+    stopped,
+    failed
+};
 
 [[nodiscard]] const char* name(health h) noexcept;
 
@@ -44,16 +52,19 @@ struct subscription_metrics {
     std::uint64_t redelivered = 0;
     std::uint64_t acked = 0;
     std::uint64_t dropped = 0;
-    std::uint64_t retried = 0;       ///< `retry()`, and `retry_after` where there is no delay
+    std::uint64_t retried = 0;        ///< `retry()`, and `retry_after` where there is no delay
     std::uint64_t delays_dropped = 0; ///< of these: asked for a delay that could not be kept
-    std::uint64_t failed = 0;        ///< handlers that threw; counted by outcome as well
+    std::uint64_t failed = 0;         ///< handlers that threw; counted by outcome as well
     std::uint64_t given_back = 0;
-    std::uint64_t stale = 0;         ///< outcomes that came after their channel was gone: nothing is written
-    std::uint64_t dropped_unhandled = 0; ///< received, then the channel was lost before a handler took them
-    std::uint64_t abandoned = 0;     ///< left unsettled by a drain that was cut short, or by on_failure::stop
+    std::uint64_t stale =
+        0; ///< outcomes that came after their channel was gone: nothing is written
+    std::uint64_t dropped_unhandled =
+        0; ///< received, then the channel was lost before a handler took them
+    std::uint64_t abandoned =
+        0; ///< left unsettled by a drain that was cut short, or by on_failure::stop
     std::uint64_t in_handler = 0;
-    std::uint64_t waiting = 0;       ///< received, not yet in a handler
-    std::uint64_t reopened = 0;      ///< channels and consumers re-established
+    std::uint64_t waiting = 0;  ///< received, not yet in a handler
+    std::uint64_t reopened = 0; ///< channels and consumers re-established
     settlement_metrics settlement;
 };
 
@@ -99,7 +110,7 @@ public:
     /// The drain was cut short: writes what is decided; what is not stays with the broker. Handlers
     /// that are cancelled from here on leave their delivery unsettled.
     void abandon() noexcept;
-    /// Until no handler runs.
+    /// Until no handler runs and nothing waits for one.
     [[nodiscard]] runtime::task<> wait_for_handlers();
     /// The connection is gone.
     void lose() noexcept;
@@ -116,14 +127,13 @@ public:
     }
 
 private:
-    enum class interruption : std::uint8_t { none, consumer_cancelled, channel_lost };
-
     runtime::task<> declare_or_check(amqp::connection& c, bool declare_topology);
     runtime::task<> consume_on_new_channel(amqp::connection& c);
     runtime::task<> consume();
     runtime::task<> consume_again(amqp::connection& c, bool declare_topology);
     runtime::task<> settle_to_the_last();
     void finish(delivery& d, outcome decided) noexcept;
+    void refuse_oversized(delivery& d) noexcept;
     void handler_failed(delivery& d, std::exception_ptr why) noexcept;
     bool handle_plain(passing_delivery& d) noexcept;
     void warn_of_dropped_delay() noexcept;
@@ -145,7 +155,6 @@ private:
     std::string queue_name_; // what the server named it, or the name
     runtime::event interrupted_;
     runtime::notifier idle_;
-    interruption interruption_ = interruption::none;
     stop_request stop_request_ = nullptr;
     void* stop_object_ = nullptr;
     subscription_metrics counts_;

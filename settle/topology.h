@@ -23,19 +23,20 @@ public:
 /// The version that the server says it has; 0.0.0 if it is not RabbitMQ.
 [[nodiscard]] server_version version_of(const amqp::connection& c);
 
+/// False where the broker says 404; a queue that may not be looked at is a start_error.
+[[nodiscard]] runtime::task<bool> queue_exists(amqp::connection& c, std::string queue);
+
 /// Declares the exchanges that may be declared, then their bindings to sources.
 [[nodiscard]] runtime::task<> declare_exchanges(amqp::connection& c,
                                                 const std::vector<exchange_description>& exchanges);
 
 /// Declares queue, bindings and dead-letter queue; a queue that is only named is checked. Returns
 /// the queue's name, which is the server's choice for "".
-[[nodiscard]] runtime::task<std::string> declare_queue(amqp::connection& c,
-                                                       const queue_description& queue,
-                                                       const retry_limit& limit);
+[[nodiscard]] runtime::task<std::string>
+declare_queue(amqp::connection& c, const queue_description& queue, const retry_limit& limit);
 
 /// Checks that the queue exists, and its dead-letter queue where one is named.
-[[nodiscard]] runtime::task<std::string> check_queue(amqp::connection& c,
-                                                     const queue_description& queue,
-                                                     const retry_limit& limit);
+[[nodiscard]] runtime::task<std::string>
+check_queue(amqp::connection& c, const queue_description& queue, const retry_limit& limit);
 
 } // namespace acquit::settle

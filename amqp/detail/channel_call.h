@@ -14,8 +14,7 @@ runtime::task<std::vector<std::byte>> channel::call(Request request, wire::metho
     const auto status = owner_.session().send(number_, request);
     if (status != send_status::sent)
         throw channel_error(number_, 502,
-                            fmt::format("{} not sent: {}", Request::name, name(status)),
-                            Request::class_id, Request::method_id);
+                            fmt::format("{} not sent: {}", Request::name, name(status)));
     owner_.output_written();
     co_return co_await answer_of(expected, Request::name, message);
 }

@@ -21,7 +21,8 @@ public:
     }
     ~reply_slot()
     {
-        if (registration_ != nullptr) *registration_ = nullptr;
+        if (registration_ != nullptr)
+            *registration_ = nullptr;
     }
 
     void complete(std::vector<std::byte> payload) noexcept
@@ -43,8 +44,10 @@ public:
     }
     std::vector<std::byte> await_resume()
     {
-        if (failure_) std::rethrow_exception(failure_);
-        if (!done_) throw_if_cancelled();
+        if (failure_)
+            std::rethrow_exception(failure_);
+        if (!done_)
+            throw_if_cancelled();
         return std::move(payload_);
     }
 
@@ -53,7 +56,8 @@ private:
     {
         done_ = true;
         registration_ = nullptr;
-        if (waiting()) runtime::loop::current().make_ready(*this);
+        if (waiting())
+            runtime::loop::current().make_ready(*this);
     }
     void on_cancel() noexcept override
     {

@@ -459,7 +459,8 @@ int main(int argc, char** argv)
     report("C6 frame destroyed while suspended", tracked::balanced());
     tracked::reset();
     drive(two_parameters(ordered('a'), ordered('b')));
-    report_unless_gcc("C6 parameters destroyed in reverse order", std::strcmp(order_log, "ba") == 0);
+    report_unless_gcc("C6 parameters destroyed in reverse order",
+                      std::strcmp(order_log, "ba") == 0);
 
     probe("C7 structured binding from co_await", binding_from_await());
     probe("C8 coroutines without locals", awaits_no_locals());
