@@ -100,6 +100,38 @@ TEST(confirm_tracker, finds_a_returned_message_by_its_destination_when_its_bytes
     EXPECT_EQ(one.heard, results{publish_result::returned});
 }
 
+// RabbitMQ 4.x returns headers sorted by name.
+TEST(confirm_tracker, knows_a_returned_message_whatever_the_order_of_its_headers)
+{
+    const auto with = [](const wire::table& headers, std::string_view type = "t") {
+        const wire::properties p{.headers = headers.view(), .type = type};
+        std::vector<std::byte> frame(wire::header_frame_size(p));
+        frame.resize(wire::encode_header_frame(frame, 1, 1, p));
+        // Frame head, class, weight and body size before the properties; the frame's end behind.
+        const auto properties = std::span(frame).subspan(19, frame.size() - 20);
+        return amqp::identify("", "a", properties, amqp::bytes_of("x"));
+    };
+    const auto sent = with(wire::table{}.set("zone", "eu").set("attempt", 1).set("id", true));
+    EXPECT_EQ(sent, with(wire::table{}.set("attempt", 1).set("id", true).set("zone", "eu")));
+    EXPECT_EQ(sent, with(wire::table{}.set("id", true).set("zone", "eu").set("attempt", 1)));
+
+    EXPECT_NE(sent, with(wire::table{}.set("zone", "us").set("attempt", 1).set("id", true)));
+    EXPECT_NE(sent, with(wire::table{}.set("zone", "eu").set("attempt", 1)));
+    EXPECT_NE(sent, with(wire::table{}.set("zone", 1).set("attempt", "eu").set("id", true)));
+    EXPECT_NE(sent, with(wire::table{}.set("zone", "eu").set("attempt", 1).set("id", true), "u"));
+
+    // Of two that differ in a header alone, the one that was returned is told, not the older.
+    confirm_tracker t;
+    ear routed;
+    ear lost;
+    (void)t.add(&routed, with(wire::table{}.set("b", 1).set("a", 1)));
+    (void)t.add(&lost, with(wire::table{}.set("b", 2).set("a", 1)));
+    EXPECT_TRUE(t.returned(with(wire::table{}.set("a", 1).set("b", 2)), 312));
+    EXPECT_TRUE(t.confirm(2, true, true));
+    EXPECT_EQ(routed.heard, results{publish_result::confirmed});
+    EXPECT_EQ(lost.heard, results{publish_result::returned});
+}
+
 TEST(confirm_tracker, counts_failures_that_nobody_listens_to)
 {
     confirm_tracker t;
