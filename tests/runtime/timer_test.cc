@@ -102,6 +102,34 @@ TEST(timer, one_that_already_stands_on_the_ready_queue_can_still_be_cancelled)
     EXPECT_TRUE(fired.empty());
 }
 
+TEST(timer, of_the_longest_duration_does_not_fire_at_once)
+{
+    loop events({.virtual_time = true});
+    events.run(pass(1h)); // no longer at the epoch, where the sum would still fit
+    std::vector<int> fired;
+    numbered for_ever(1, fired);
+    for_ever.arm_after(events, duration::max());
+    bool woke = false;
+    bool cancelled = false;
+    events.run(with_scope([&](scope& sleepers) -> task<> {
+        sleepers.spawn([](bool& over, bool& ended) -> task<> {
+            try {
+                co_await sleep(duration::max());
+                over = true;
+            } catch (const operation_cancelled&) {
+                ended = true;
+            }
+        }(woke, cancelled));
+        co_await sleep(24h * 365);
+        sleepers.cancel();
+    }));
+    EXPECT_FALSE(woke);
+    EXPECT_TRUE(cancelled);
+    EXPECT_TRUE(fired.empty());
+    EXPECT_TRUE(for_ever.armed());
+    EXPECT_EQ(later(events.now(), duration::max()), time_point::max());
+}
+
 TEST(timer, destroying_an_armed_one_disarms_it)
 {
     loop events({.virtual_time = true});
