@@ -179,6 +179,8 @@ runtime::task<> service::serve()
         } catch (const runtime::operation_cancelled&) {
             throw;
         } catch (...) {
+            if (left_)
+                co_return; // a verb that is not cancelled itself hears of the connection's end
             why = std::current_exception();
         }
         // Whose connections are cut again and again waits longer and longer.
@@ -369,6 +371,7 @@ void service::cut_short(bool was_stopping) noexcept
     } else if (connected_ != nullptr && (phase_ == phase::starting || phase_ == phase::closing ||
                                          (phase_ == phase::consuming && was_stopping))) {
         // Nothing is left to settle, or a verb keeps the stop waiting: go without a goodbye.
+        left_ = true;
         connected_->cancel();
     }
 }

@@ -136,6 +136,7 @@ private:
     bool over_ = false;
     bool started_once_ = false;
     bool cut_short_ = false;
+    bool left_ = false; // by an abort that ended the connection without a goodbye
 
     // Between `stop()` on any thread and the loop's thread.
     std::mutex asked_mutex_;
