@@ -252,25 +252,22 @@ runtime::task<> service::one_connection()
         }
         std::exception_ptr refused;
         phase_ = phase::starting;
-        try {
-            co_await start_on(c);
-        } catch (const start_error&) {
-            refused = std::current_exception();
-        }
-        if (refused) {
-            co_await drain_within_deadline(); // those that consume already
-        } else {
-            phase_ = phase::consuming;
-            co_await consume_until_stopped(c);
-            co_await drain_within_deadline();
-        }
+        co_await runtime::with_scope([&](runtime::scope& asking) -> runtime::task<> {
+            asking.spawn(leave_when_late());
+            try {
+                co_await start_on(c);
+                phase_ = phase::consuming;
+                co_await consume_until_stopped(c);
+            } catch (const start_error&) {
+                refused = std::current_exception();
+            }
+            asking.cancel();
+        });
+        co_await drain_within_deadline(); // after a start that failed: those that consume already
         phase_ = phase::closing;
-        const auto limit =
-            cut_short_ ? goodbye_after_abort
-                       : std::max<std::chrono::nanoseconds>(time_to_drain(), goodbye_after_abort);
         bool silent = false;
         try {
-            co_await runtime::with_timeout(limit, c.close());
+            co_await runtime::with_timeout(time_to_say_goodbye(), c.close());
         } catch (const runtime::timed_out&) {
             silent = true;
         }
@@ -285,6 +282,13 @@ runtime::task<> service::cancel_when_stopped(runtime::scope& starting)
 {
     co_await stop_.wait();
     starting.cancel();
+}
+
+runtime::task<> service::leave_when_late()
+{
+    co_await stop_.wait();
+    co_await runtime::sleep(time_to_say_goodbye());
+    leave();
 }
 
 runtime::task<> service::start_on(amqp::connection& c)
@@ -371,9 +375,15 @@ void service::cut_short(bool was_stopping) noexcept
     } else if (connected_ != nullptr && (phase_ == phase::starting || phase_ == phase::closing ||
                                          (phase_ == phase::consuming && was_stopping))) {
         // Nothing is left to settle, or a verb keeps the stop waiting: go without a goodbye.
-        left_ = true;
-        connected_->cancel();
+        leave();
     }
+}
+
+void service::leave() noexcept
+{
+    cut_short_ = true;
+    left_ = true;
+    connected_->cancel();
 }
 
 void service::request_stop(std::exception_ptr why) noexcept
@@ -396,6 +406,12 @@ std::chrono::nanoseconds service::time_to_drain() const noexcept
     if (!stop_.is_set())
         return drain_deadline_; // after a start that failed
     return std::max(std::chrono::nanoseconds{}, drain_until_ - runtime::loop::current().now());
+}
+
+std::chrono::nanoseconds service::time_to_say_goodbye() const noexcept
+{
+    return cut_short_ ? goodbye_after_abort
+                      : std::max<std::chrono::nanoseconds>(time_to_drain(), goodbye_after_abort);
 }
 
 void service::stop()

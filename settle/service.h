@@ -101,14 +101,20 @@ private:
     runtime::task<> until_cut_short(runtime::task<> what);
     runtime::task<> abortable(runtime::task<> what);
     runtime::task<> cancel_when_stopped(runtime::scope& starting);
+    /// A verb that nobody answers holds a stop no longer than the drain may take.
+    runtime::task<> leave_when_late();
     runtime::task<> pause_before_reconnect(std::uint32_t attempt);
     [[nodiscard]] bool worth_another_attempt(const std::exception_ptr& why) const;
     void request_stop(std::exception_ptr why) noexcept;
     void ask(bool abort);
     void begin_to_stop() noexcept;
     void cut_short(bool was_stopping) noexcept;
+    /// Without a goodbye.
+    void leave() noexcept;
     /// What is left of the one deadline.
     [[nodiscard]] std::chrono::nanoseconds time_to_drain() const noexcept;
+    /// The same, but never nothing; little after an abort.
+    [[nodiscard]] std::chrono::nanoseconds time_to_say_goodbye() const noexcept;
     [[nodiscard]] report make_report() const;
 
     amqp::connection_options connection_;
