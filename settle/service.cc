@@ -312,6 +312,7 @@ runtime::task<> service::consume_until_stopped(amqp::connection& c)
         for (auto& s : subscriptions_)
             keepers.spawn(s->keep_consuming(c, declare_topology_));
         co_await stop_.wait();
+        phase_ = phase::stopping;
         keepers.cancel();
     });
 }
@@ -367,13 +368,13 @@ runtime::task<> service::abortable(runtime::task<> what)
     });
 }
 
-void service::cut_short(bool was_stopping) noexcept
+void service::cut_short() noexcept
 {
     cut_short_ = true;
     if (draining_ != nullptr) {
         draining_->cancel();
-    } else if (connected_ != nullptr && (phase_ == phase::starting || phase_ == phase::closing ||
-                                         (phase_ == phase::consuming && was_stopping))) {
+    } else if (connected_ != nullptr && (phase_ == phase::starting || phase_ == phase::stopping ||
+                                         phase_ == phase::closing)) {
         // Nothing is left to settle, or a verb keeps the stop waiting: go without a goodbye.
         leave();
     }
@@ -434,10 +435,9 @@ void service::ask(bool abort)
     loop_->post([running = running_, abort] {
         if (*running == nullptr)
             return; // it ended, and may be gone, before the loop came to this
-        const bool was_stopping = (*running)->stop_.is_set();
         (*running)->begin_to_stop();
         if (abort)
-            (*running)->cut_short(was_stopping);
+            (*running)->cut_short();
     });
 }
 

@@ -86,7 +86,14 @@ public:
     [[nodiscard]] std::uint64_t reconnects() const noexcept { return reconnects_; }
 
 private:
-    enum class phase : std::uint8_t { connecting, starting, consuming, draining, closing };
+    enum class phase : std::uint8_t {
+        connecting,
+        starting,
+        consuming,
+        stopping,
+        draining,
+        closing
+    };
 
     subscription& add(queue_description queue, std::unique_ptr<any_handler> handler);
     void refuse_problems() const;
@@ -108,7 +115,7 @@ private:
     void request_stop(std::exception_ptr why) noexcept;
     void ask(bool abort);
     void begin_to_stop() noexcept;
-    void cut_short(bool was_stopping) noexcept;
+    void cut_short() noexcept;
     /// Without a goodbye.
     void leave() noexcept;
     /// What is left of the one deadline.

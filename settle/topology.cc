@@ -47,7 +47,8 @@ runtime::task<> check_exists(amqp::connection& c, std::string what, std::string 
 {
     if (!co_await queue_exists(c, queue)) {
         throw start_error(fmt::format(
-            "{} \"{}\" is not there (404; declare_topology(true) would declare it)", what, queue));
+            "{} \"{}\" is not there (404 NOT_FOUND; declare_topology(true) would declare it)", what,
+            queue));
     }
 }
 
