@@ -221,7 +221,9 @@ void ring::submit_and_wait(std::optional<duration> limit) noexcept
 {
     const unsigned prepared = io_uring_sq_ready(ring_.get());
     const bool sleeps = !limit || *limit > duration::zero();
-    if (!sleeps && prepared == 0 && (in_flight_ == 0 || has_completions()))
+    // Where completions are counted, one that was counted may still wait for us to enter: those that
+    // are here already are no reason to stay out.
+    if (!sleeps && prepared == 0 && (in_flight_ == 0 || (has_completions() && !counted_)))
         return;
     ++statistics_.enters;
     if (!sleeps) {
@@ -283,6 +285,7 @@ void ring::count_completions(int event_fd)
 {
     if (const int failed = io_uring_register_eventfd(ring_.get(), event_fd); failed < 0)
         throw io_error(-failed, "io_uring_register_eventfd");
+    counted_ = true;
 }
 
 } // namespace acquit::runtime

@@ -121,6 +121,7 @@ private:
     std::uint32_t first_free_;
     std::size_t in_flight_ = 0;
     bool defers_taskrun_ = false;
+    bool counted_ = false; // count_completions was called
     ring_statistics statistics_;
 };
 

@@ -20,8 +20,12 @@ task<> serve(service& audit, bool& over)
             (void)co_await signals.next();
             stopped.stop();
         }(audit));
-        const report done = co_await audit.run();
-        std::fputs(done.text().c_str(), stderr);
+        try {
+            const report done = co_await audit.run();
+            std::fputs(done.text().c_str(), stderr);
+        } catch (const error& failed) {
+            std::fprintf(stderr, "%s\n", failed.what());
+        }
         s.cancel();
     });
     over = true;
