@@ -358,7 +358,10 @@ void subscription::refuse_oversized(delivery& d) noexcept
     ++counts_.failed;
     runtime::log(runtime::log_level::error, "body above session_limits::body_size_max: dropped",
                  {{"queue", queue_name_}, {"routing key", std::string(d.routing_key())}});
-    finish(d, drop);
+    if (no_ack())
+        ++counts_.dropped; // the broker has forgotten it already
+    else
+        finish(d, drop);
 }
 
 void subscription::finish(delivery& d, outcome decided) noexcept

@@ -180,6 +180,30 @@ TEST(service, refuses_an_oversized_body_before_a_plain_function_too)
     });
 }
 
+TEST(service, counts_an_oversized_body_without_acknowledgements_as_dropped)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model.put_body("q", std::string(5000, 'x'));
+            there.model.put_body("q", "last");
+            auto options = there.client();
+            options.session.limits.body_size_max = 1000;
+            service s(options);
+            std::vector<std::string> seen;
+            s.consume(existing_queue("q"), [&](message& m) { seen.emplace_back(m.text()); });
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                co_await runtime::sleep(1s);
+            });
+            expect_clean(r);
+            EXPECT_EQ(seen, (std::vector<std::string>{"last"}));
+            const auto m = s[0].metrics();
+            EXPECT_EQ(m.dropped, 1U);
+            EXPECT_EQ(m.acked, 1U);
+        },
+        automatic());
+}
+
 TEST(service_started, throws_when_the_service_was_stopped_before_it_consumed)
 {
     virtually(
