@@ -62,7 +62,6 @@ void settler::flush() noexcept
 {
     if (ledger_.unflushed() == 0 || !writable())
         return;
-    const bool window_was_full = ledger_.outstanding() >= prefetch_;
     const auto room = channel_->owner().output().reserve(ledger_.flush_size());
     const flush_result written = ledger_.flush(room, channel_->number());
     channel_->owner().output().commit(written.bytes);
@@ -76,7 +75,7 @@ void settler::flush() noexcept
     metrics_.frames += written.frames;
     metrics_.settled += written.settled;
     metrics_.hold_time.record(now - oldest_decided_);
-    note_credit(written.settled, window_was_full, now);
+    note_credit(written.settled, now);
 }
 
 void settler::give_back(std::uint64_t first, std::uint64_t last) noexcept
@@ -98,29 +97,26 @@ void settler::measure_anew() noexcept
     measured_from_ = ledger_.next_tag() + prefetch_;
 }
 
-void settler::note_credit(std::uint64_t settled, bool window_was_full,
-                          runtime::time_point now) noexcept
+void settler::note_credit(std::uint64_t settled, runtime::time_point now) noexcept
 {
     settled_in_epoch_ += settled;
     if (credit_count_ == credits_.size() || ledger_.next_tag() < measured_from_)
         return;
-    // A slot that was not the only one free is no measure: the broker had others to use.
-    credits_[(credit_head_ + credit_count_) % credits_.size()] = {
-        settled_in_epoch_, window_was_full ? now : runtime::time_point{}};
+    credits_[(credit_head_ + credit_count_) % credits_.size()] = {settled_in_epoch_, now};
     ++credit_count_;
 }
 
 void settler::note_arrival(std::uint64_t tag) noexcept
 {
     // The delivery with this tag could be sent once tag - prefetch others were settled.
-    if (tag <= prefetch_)
+    if (tag <= prefetch_ || tag < measured_from_)
         return;
     const std::uint64_t needed = tag - prefetch_;
     while (credit_count_ != 0 && credits_[credit_head_].until < needed) {
         credit_head_ = (credit_head_ + 1) % credits_.size();
         --credit_count_;
     }
-    if (credit_count_ != 0 && credits_[credit_head_].handed_over != runtime::time_point{})
+    if (credit_count_ != 0)
         metrics_.settlement_latency.record(runtime::loop::current().now() -
                                            credits_[credit_head_].handed_over);
 }

@@ -18,8 +18,10 @@ struct settlement_metrics {
     std::uint64_t frames = 0;  ///< basic.ack and basic.reject frames that carried them
     std::uint64_t flushes = 0;
     std::uint64_t given_back = 0; ///< returned uncounted in a drain (basic.nack)
-    /// With a full prefetch window and a backlog in the queue: from handing over the bytes of the
-    /// settlement that frees a slot until the delivery that the slot allows has arrived.
+    /// From handing over the bytes of the settlement that frees a slot of the prefetch window until the
+    /// delivery that the slot allows has arrived: of each delivery but the first `prefetch`. It tells of
+    /// settling only while the queue has a backlog; without one it holds the wait for messages too.
+    /// Never compare it across different prefetch windows.
     histogram settlement_latency;
     /// From a handler's end until the bytes of its settlement are handed over; of each flush, the
     /// longest.
@@ -63,8 +65,8 @@ public:
 
 private:
     struct credit {
-        std::uint64_t until = 0;           // number of the last settlement of a flush
-        runtime::time_point handed_over{}; // none: the window was not full
+        std::uint64_t until = 0; // number of the last settlement of a flush
+        runtime::time_point handed_over{};
     };
 
     void at_turn_end() noexcept override;
@@ -73,7 +75,7 @@ private:
     {
         return channel_ != nullptr && channel_->is_open();
     }
-    void note_credit(std::uint64_t settled, bool window_was_full, runtime::time_point now) noexcept;
+    void note_credit(std::uint64_t settled, runtime::time_point now) noexcept;
     void note_arrival(std::uint64_t tag) noexcept;
 
     ledger ledger_;

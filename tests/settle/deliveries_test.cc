@@ -242,6 +242,26 @@ timed_acks acks_of(const peer& p, runtime::time_point from)
     return found;
 }
 
+// The slot that a settlement frees is used by the delivery `prefetch` tags later.
+TEST(settlement_latency, is_measured_for_each_delivery_that_needed_a_freed_slot)
+{
+    over_broker([](host& there, connection& c, peer&) -> task<> {
+        there.model.put("q", 10);
+        deliveries incoming(c, existing_queue("q").prefetch(2), {.hold = 0ns});
+        co_await incoming.open();
+        for (int n = 0; n < 10; ++n) {
+            auto message = co_await incoming.next();
+            co_await runtime::sleep(1s); // a slow handler: the broker waits for the slot
+            EXPECT_EQ(message.settle(ack), settled::done);
+        }
+        co_await incoming.close();
+        const auto& latency = incoming.metrics().settlement_latency;
+        EXPECT_EQ(latency.count(), 8U);
+        // Each was sent as soon as its slot was free: none waited a handler's second.
+        EXPECT_LT(latency.max(), 1s);
+    });
+}
+
 // L4: alone after a pause: at once.
 TEST(flush_timing, never_delays_a_lone_settlement)
 {
