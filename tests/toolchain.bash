@@ -53,3 +53,9 @@ build() {
     fi
     echo "build: done in $((SECONDS - started)) s"
 }
+
+# The Debian mirror that this machine's apt is set up with; nothing where there is none.
+mirror_of_apt() {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
+        grep -v '^[[:space:]]*#' | grep -oE '[a-z]+://[^[:space:]]*/debian/?([[:space:]]|$)' | tr -d '[:blank:]' | head -n 1
+}

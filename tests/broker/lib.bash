@@ -5,6 +5,7 @@ shopt -s inherit_errexit
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 checkout=$(cd "$here/../.." && pwd)
+. "$checkout/tests/toolchain.bash"
 brokers=$checkout/build/brokers # git-ignored; roots and running nodes live here
 versions='3.10 4.0 4.3 system'
 
@@ -63,11 +64,20 @@ root_of() {
     echo "$root"
 }
 
+# The Debian mirror that this machine's apt uses; ACQUIT_DEBIAN_MIRROR names another.
+debian_mirror() {
+    local mirror=${ACQUIT_DEBIAN_MIRROR-}
+    [ -n "$mirror" ] || mirror=$(mirror_of_apt) || true
+    [ -n "$mirror" ] ||
+        skip "apt names no Debian mirror here: set ACQUIT_DEBIAN_MIRROR to the address of one"
+    echo "$mirror"
+}
+
 # Downloads and unpacks rabbitmq-server of a Debian release and all that it depends on. Nothing is installed in the sense
 # of dpkg: no maintainer script runs, no user is created, no service starts, because a node only needs the files. Any user
 # may do it; apt works with folders of its own here and neither asks nor changes the machine's.
 make_root() {
-    local suite=$1 root=$2 log=$brokers/$1.log scratch=$brokers/$1.apt package
+    local suite=$1 root=$2 log=$brokers/$1.log scratch=$brokers/$1.apt package mirror
     command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
         skip "RabbitMQ of Debian $suite is fetched by apt-get, which this machine does not have"
     say "unpacking RabbitMQ of Debian $suite into ${root#"$checkout"/} (some 200 MB, once)"
@@ -75,7 +85,8 @@ make_root() {
     mkdir -p "$scratch"/{lists,cache/archives}/partial "$root.new"/{usr/{bin,sbin,lib,lib64},proc,dev,mnt,tmp,nodes}
     for package in bin sbin lib lib64; do ln -s "usr/$package" "$root.new/$package"; done
     : >"$scratch/status"
-    echo "deb ${ACQUIT_DEBIAN_MIRROR:?} $suite main" >"$scratch/sources.list"
+    mirror=$(debian_mirror) || exit
+    echo "deb $mirror $suite main" >"$scratch/sources.list"
     local apt=(env LC_ALL=C apt-get -q -y --no-install-recommends
         -o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
