@@ -193,8 +193,11 @@ runtime::task<> subscription::declare_or_check(amqp::connection& c, bool declare
     // A queue that the server named once is kept: it has the bindings, and what was requeued.
     if (queue_.name.empty() && !queue_name_.empty() && co_await queue_exists(c, queue_name_))
         co_return;
-    queue_name_ = declare_topology ? co_await declare_queue(c, queue_, limit_)
-                                   : co_await check_queue(c, queue_, limit_);
+    // Not as one expression: GCC 14 runs both arms of ?: that await a string.
+    if (declare_topology)
+        queue_name_ = co_await declare_queue(c, queue_, limit_);
+    else
+        queue_name_ = co_await check_queue(c, queue_, limit_);
 }
 
 runtime::task<> subscription::consume_on_new_channel(amqp::connection& c)

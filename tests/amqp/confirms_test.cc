@@ -173,8 +173,8 @@ TEST(confirm_tracker, agrees_with_a_model_in_any_order_of_answers)
         for (int step = 0; step < 300; ++step) {
             const auto dice = random() % 10;
             if (dice < 5) {
-                const auto tag =
-                    t.add(&ears.emplace_back(), identity("k" + std::to_string(ears.size()), ""));
+                ear& listener = ears.emplace_back();
+                const auto tag = t.add(&listener, identity("k" + std::to_string(ears.size()), ""));
                 ASSERT_EQ(tag, ears.size());
                 open[tag] = false;
                 expected.push_back(publish_result::pending);
