@@ -56,6 +56,10 @@ build() {
 
 # The Debian mirror that this machine's apt is set up with; nothing where there is none.
 mirror_of_apt() {
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources} 2>/dev/null |
-        grep -v '^[[:space:]]*#' | grep -oE '[a-z]+://[^[:space:]]*/debian/?([[:space:]]|$)' | tr -d '[:blank:]' | head -n 1
+    local file found
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+        [ -f "$file" ] || continue
+        found=$(awk '!/^[ \t]*#/ { for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+:\/\/.*\/debian\/?$/) { print $i; exit } }' "$file")
+        if [ -n "$found" ]; then echo "$found" && return; fi
+    done
 }
