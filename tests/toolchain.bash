@@ -54,12 +54,16 @@ build() {
     echo "build: done in $((SECONDS - started)) s"
 }
 
-# The Debian mirror that this machine's apt is set up with; nothing where there is none.
-mirror_of_apt() {
+# The Debian mirror of ACQUIT_DEBIAN_MIRROR, else the one that this machine's apt is set up with. Where there is none it
+# fails and says what to do.
+debian_mirror() {
     local file found
+    if [ -n "${ACQUIT_DEBIAN_MIRROR-}" ]; then echo "$ACQUIT_DEBIAN_MIRROR" && return; fi
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
         [ -f "$file" ] || continue
         found=$(awk '!/^[ \t]*#/ { for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+:\/\/.*\/debian\/?$/) { print $i; exit } }' "$file")
         if [ -n "$found" ]; then echo "$found" && return; fi
     done
+    echo 'apt names no Debian mirror here: set ACQUIT_DEBIAN_MIRROR to the address of one' >&2
+    return 1
 }

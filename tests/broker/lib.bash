@@ -64,15 +64,6 @@ root_of() {
     echo "$root"
 }
 
-# The Debian mirror that this machine's apt uses; ACQUIT_DEBIAN_MIRROR names another.
-debian_mirror() {
-    local mirror=${ACQUIT_DEBIAN_MIRROR-}
-    [ -n "$mirror" ] || mirror=$(mirror_of_apt) || true
-    [ -n "$mirror" ] ||
-        skip "apt names no Debian mirror here: set ACQUIT_DEBIAN_MIRROR to the address of one"
-    echo "$mirror"
-}
-
 # Downloads and unpacks rabbitmq-server of a Debian release and all that it depends on. Nothing is installed in the sense
 # of dpkg: no maintainer script runs, no user is created, no service starts, because a node only needs the files. Any user
 # may do it; apt works with folders of its own here and neither asks nor changes the machine's.
@@ -85,7 +76,7 @@ make_root() {
     mkdir -p "$scratch"/{lists,cache/archives}/partial "$root.new"/{usr/{bin,sbin,lib,lib64},proc,dev,mnt,tmp,nodes}
     for package in bin sbin lib lib64; do ln -s "usr/$package" "$root.new/$package"; done
     : >"$scratch/status"
-    mirror=$(debian_mirror) || exit
+    mirror=$(debian_mirror) || skip "no RabbitMQ of Debian $suite without a mirror to fetch it from"
     echo "deb $mirror $suite main" >"$scratch/sources.list"
     local apt=(env LC_ALL=C apt-get -q -y --no-install-recommends
         -o Dir::Etc::SourceList="$scratch/sources.list" -o Dir::Etc::SourceParts=/dev/null
