@@ -104,6 +104,12 @@ public:
     /// Waits until nothing published is without an answer. Returns how many of the publishes made
     /// with `publish` were returned or nacked since the last call.
     [[nodiscard]] runtime::task<std::uint64_t> wait_for_confirms();
+    /// Publishes at once, beyond the output's bound if need be; confirm mode only. `listener` hears
+    /// what becomes of the message, not before this returned, until `forget_confirm`. Returns the
+    /// number of the publish. Throws channel_error, and has published nothing then.
+    std::uint64_t publish_raw(const raw_outgoing& message, confirm_listener& listener);
+    /// The listener of this publish will not be there to hear the answer.
+    void forget_confirm(std::uint64_t publish) noexcept { confirms_.forget(publish); }
     [[nodiscard]] std::size_t unconfirmed() const noexcept { return confirms_.outstanding(); }
     /// Called once when the channel is over, however that came, with the reason; after the consumers
     /// that were left were told. For who has deliveries of it but no consumer on it any more.
@@ -152,6 +158,7 @@ private:
     void tell(const Method& method);
     void require_open() const;
     void write_message(const outgoing& message);
+    void check_written(send_status status, std::string_view exchange, std::string_view routing_key);
     [[nodiscard]] message_identity identity_of(const outgoing& message);
 
     // Called by the connection.

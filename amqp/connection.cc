@@ -226,10 +226,14 @@ bool connection::dispatch(const event& e)
         blocked_reason_ = session_.blocked_reason();
         runtime::log(runtime::log_level::warning, "the broker blocks publishing",
                      {{"peer", peer_}, {"reason", blocked_reason_}});
+        if (on_blocked)
+            on_blocked();
         return false;
     case event_kind::unblocked:
         blocked_ = false;
         blocked_reason_.clear();
+        if (on_blocked)
+            on_blocked();
         return false;
     case event_kind::closed: {
         const auto& info = session_.close_info();

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ public:
     /// The broker asked publishers to wait (`connection.blocked`), and why.
     [[nodiscard]] bool is_blocked() const noexcept { return blocked_; }
     [[nodiscard]] const std::string& blocked_reason() const noexcept { return blocked_reason_; }
+
+    /// Called when `is_blocked` has changed.
+    std::function<void()> on_blocked{};
 
     /// "host:port" of the peer, for messages.
     [[nodiscard]] const std::string& peer() const noexcept { return peer_; }

@@ -25,6 +25,15 @@ struct outgoing {
     std::span<const std::byte> body{};
 };
 
+/// The same with properties that are encoded already: those of a received message, byte for byte.
+struct raw_outgoing {
+    std::string_view exchange{};
+    std::string_view routing_key{};
+    bool mandatory = false;
+    std::span<const std::byte> properties{}; ///< flags and values; not empty
+    std::span<const std::byte> body{};
+};
+
 /// `std::as_bytes` for text.
 [[nodiscard]] inline std::span<const std::byte> bytes_of(std::string_view text) noexcept
 {

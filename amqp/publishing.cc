@@ -1,5 +1,6 @@
 #include <acquit/amqp/channel.h>
 #include <acquit/amqp/detail/channel_call.h>
+#include <acquit/runtime/assert.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/waiter.h>
 
@@ -56,11 +57,15 @@ private:
     std::uint16_t code_ = 0;
 };
 
+std::string destination(std::string_view exchange, std::string_view routing_key)
+{
+    return exchange.empty() ? fmt::format("queue \"{}\"", routing_key)
+                            : fmt::format("exchange \"{}\", key \"{}\"", exchange, routing_key);
+}
+
 std::string destination(const outgoing& message)
 {
-    return message.exchange.empty()
-               ? fmt::format("queue \"{}\"", message.routing_key)
-               : fmt::format("exchange \"{}\", key \"{}\"", message.exchange, message.routing_key);
+    return destination(message.exchange, message.routing_key);
 }
 
 } // namespace
@@ -86,18 +91,40 @@ void channel::write_message(const outgoing& message)
     const wire::basic::publish method{.exchange = message.exchange,
                                       .routing_key = message.routing_key,
                                       .mandatory = message.mandatory};
-    const auto status =
-        owner_.session().send_content(number_, method, message.properties, message.body);
+    check_written(owner_.session().send_content(number_, method, message.properties, message.body),
+                  message.exchange, message.routing_key);
+}
+
+void channel::check_written(send_status status, std::string_view exchange,
+                            std::string_view routing_key)
+{
     if (status == send_status::too_large)
         throw channel_error(
             number_, 311,
             fmt::format("message to {}: its properties do not fit one frame of {} bytes",
-                        destination(message), owner_.session().tuned().frame_size_max));
+                        destination(exchange, routing_key),
+                        owner_.session().tuned().frame_size_max));
     if (status != send_status::sent)
-        throw channel_error(
-            number_, 502,
-            fmt::format("message to {} not sent: {}", destination(message), name(status)));
+        throw channel_error(number_, 502,
+                            fmt::format("message to {} not sent: {}",
+                                        destination(exchange, routing_key), name(status)));
     owner_.output_written();
+}
+
+std::uint64_t channel::publish_raw(const raw_outgoing& message, confirm_listener& listener)
+{
+    require_open();
+    ACQUIT_ASSERT(confirming_, "publish_raw on channel {}, which has no confirms", number_);
+    const wire::basic::publish method{.exchange = message.exchange,
+                                      .routing_key = message.routing_key,
+                                      .mandatory = message.mandatory};
+    check_written(
+        owner_.session().send_raw_content(number_, method, message.properties, message.body),
+        message.exchange, message.routing_key);
+    return confirms_.add(&listener, message.mandatory
+                                        ? identify(message.exchange, message.routing_key,
+                                                   message.properties, message.body)
+                                        : message_identity{});
 }
 
 runtime::task<> channel::publish(outgoing message)
