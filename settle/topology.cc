@@ -1,47 +1,23 @@
-#include <acquit/amqp/channel.h>
-#include <acquit/runtime/log.h>
+#include <acquit/settle/detail/argument_conflict.h>
+#include <acquit/settle/detail/spare_channel.h>
 #include <acquit/settle/topology.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <functional>
 #include <utility>
 
 namespace acquit::settle {
 
+using detail::declare_one;
+using detail::declared_as;
+using detail::on_spare_channel;
+using detail::refuse_or_warn;
+
 namespace {
 
-/// Runs `verbs` on a channel of its own, and puts `what` before the words of the broker.
-runtime::task<> on_spare_channel(amqp::connection& c, std::string what,
-                                 std::function<runtime::task<>(amqp::channel&)> verbs)
-{
-    amqp::channel spare(c);
-    try {
-        co_await spare.open();
-        co_await verbs(spare);
-        co_await spare.close();
-    } catch (const amqp::channel_error& refused) {
-        throw start_error(fmt::format("{}: {} ({})", what, refused.text(), refused.code()));
-    } catch (const runtime::timed_out& late) {
-        throw start_error(fmt::format("{}: {}", what, late.what()));
-    }
-}
-
-std::string declared_as(std::string_view kind, std::string_view name,
-                        const amqp::wire::table& arguments)
-{
-    return fmt::format("declare {} \"{}\" with arguments {}", kind, name,
-                       amqp::wire::describe(arguments.view()));
-}
-
-void report(const declared_arguments& arguments)
-{
-    if (!arguments.problems.empty())
-        throw start_error(arguments.problems);
-    for (const auto& warning : arguments.warnings)
-        runtime::log(runtime::log_level::warning, warning);
-}
+// RabbitMQ: the limit of a quorum queue that was declared without one, from 4.0 on.
+constexpr std::int64_t default_delivery_limit = 20;
 
 runtime::task<> check_exists(amqp::connection& c, std::string what, std::string queue)
 {
@@ -52,32 +28,45 @@ runtime::task<> check_exists(amqp::connection& c, std::string what, std::string 
     }
 }
 
-runtime::task<std::string> declare_one(amqp::connection& c, const queue_description& queue,
-                                       const amqp::wire::table& arguments)
+/// The broker tells a queue's limit only when it refuses another one.
+runtime::task<> warn_of_limit(amqp::connection& c, std::string name, server_version version)
 {
-    std::string name = queue.name;
-    co_await on_spare_channel(
-        c, declared_as(fmt::format("{} queue", settle::name(queue.kind)), queue.name, arguments),
-        [&](amqp::channel& spare) -> runtime::task<> {
-            auto made = co_await spare.declare_queue({.queue = queue.name,
-                                                      .durable = queue.durable,
-                                                      .exclusive = queue.exclusive,
-                                                      .auto_delete = queue.auto_delete,
-                                                      .arguments = arguments.view()});
-            name = std::move(made.name);
-        });
-    for (const auto& b : queue.bindings) {
-        co_await on_spare_channel(
-            c,
-            fmt::format("bind queue \"{}\" to exchange \"{}\" by \"{}\"", name, b.exchange, b.key),
-            [&](amqp::channel& spare) -> runtime::task<> {
-                co_await spare.bind_queue({.queue = name,
-                                           .exchange = b.exchange,
-                                           .routing_key = b.key,
-                                           .arguments = b.arguments.view()});
-            });
+    queue_description unlimited;
+    unlimited.name = std::move(name);
+    unlimited.kind = queue_kind::quorum;
+    unlimited.set_argument("x-queue-type", settle::name(unlimited.kind));
+    unlimited.set_argument("x-delivery-limit", std::int64_t{-1});
+    const auto differences = co_await detail::find_differences(c, unlimited);
+    const auto& dead = differences.theirs;
+    if (text_argument(dead.arguments, "x-queue-type") != settle::name(queue_kind::quorum))
+        co_return;
+    for (const auto& one : differences.found) {
+        if (one.argument != "x-delivery-limit")
+            continue;
+        if (dead.arguments.contains("x-delivery-limit")) {
+            refuse_or_warn(dead_letter_arguments_of(dead, version));
+        } else {
+            queue_description limited = dead;
+            limited.set_argument("x-delivery-limit", default_delivery_limit);
+            refuse_or_warn(dead_letter_arguments_of(limited, version));
+        }
     }
-    co_return name;
+}
+
+/// One that exists is taken as it is, whatever its type.
+runtime::task<> declare_dead_letter_queue(amqp::connection& c, queue_kind origin, std::string name,
+                                          server_version version)
+{
+    if (co_await queue_exists(c, name)) {
+        // Copies, which bring no count, are all that a classic queue sends there.
+        if (origin == queue_kind::quorum && version >= count_travels_since)
+            co_await warn_of_limit(c, std::move(name), version);
+        co_return;
+    }
+    const auto dead = default_dead_letter_queue(std::move(name));
+    const auto arguments = dead_letter_arguments_of(dead, version);
+    refuse_or_warn(arguments);
+    (void)co_await declare_one(c, dead, arguments.table);
 }
 
 } // namespace
@@ -143,23 +132,16 @@ runtime::task<> declare_exchanges(amqp::connection& c,
 }
 
 runtime::task<std::string> declare_queue(amqp::connection& c, const queue_description& queue,
-                                         const retry_limit& limit)
+                                         const retry_limit& limit, delay waiting)
 {
     if (queue.kind == queue_kind::existing)
         co_return co_await check_queue(c, queue, limit);
     const auto version = version_of(c);
-    const auto arguments = arguments_of(queue, limit, version);
-    report(arguments);
-    if (limit.dead_letter) {
-        // First, so that nothing can be dead-lettered before there is somewhere to go. One that
-        // exists is taken as it is, whatever its type.
-        if (!co_await queue_exists(c, *limit.dead_letter)) {
-            const auto dead = default_dead_letter_queue(*limit.dead_letter);
-            const auto dead_arguments = dead_letter_arguments_of(dead, version);
-            report(dead_arguments);
-            (void)co_await declare_one(c, dead, dead_arguments.table);
-        }
-    }
+    const auto arguments = arguments_of(queue, limit, version, waiting);
+    refuse_or_warn(arguments);
+    // First, so that nothing can be dead-lettered before there is somewhere to go.
+    if (limit.dead_letter)
+        co_await declare_dead_letter_queue(c, queue.kind, *limit.dead_letter, version);
     co_return co_await declare_one(c, queue, arguments.table);
 }
 

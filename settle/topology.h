@@ -2,6 +2,7 @@
 
 #include <acquit/amqp/connection.h>
 #include <acquit/runtime/task.h>
+#include <acquit/settle/delay.h>
 #include <acquit/settle/exchange.h>
 #include <acquit/settle/queue_description.h>
 #include <acquit/settle/topology_arguments.h>
@@ -31,9 +32,13 @@ public:
                                                 const std::vector<exchange_description>& exchanges);
 
 /// Declares queue, bindings and dead-letter queue; a queue that is only named is checked. Returns
-/// the queue's name, which is the server's choice for "".
-[[nodiscard]] runtime::task<std::string>
-declare_queue(amqp::connection& c, const queue_description& queue, const retry_limit& limit);
+/// the queue's name, which is the server's choice for "". What `delay::native` needs are arguments of
+/// the queue; for other delays see delay_topology.h. A queue that exists with other arguments (406)
+/// is a start_error that shows both sides'.
+[[nodiscard]] runtime::task<std::string> declare_queue(amqp::connection& c,
+                                                       const queue_description& queue,
+                                                       const retry_limit& limit,
+                                                       delay waiting = {});
 
 /// Checks that the queue exists, and its dead-letter queue where one is named.
 [[nodiscard]] runtime::task<std::string>

@@ -12,9 +12,6 @@ namespace {
 
 // From here on -1 is no limit; before, it dead-letters at the first return.
 constexpr server_version unlimited_by_minus_one{4, 0, 0};
-// From here on a delivery count survives dead-lettering.
-constexpr server_version count_travels{4, 3, 0};
-constexpr server_version delayed_retry_since{4, 3, 0};
 
 std::string about(const queue_description& queue, std::string_view what)
 {
@@ -34,14 +31,36 @@ void check_against_server(const queue_description& queue, const amqp::wire::tabl
                               server.text())));
     const auto delayed = text_argument(arguments, "x-delayed-retry-type");
     if (delayed && *delayed != "disabled" && server < delayed_retry_since)
-        problems.push_back(
-            about(queue, fmt::format("delayed_retry needs RabbitMQ 4.3, this is {}: use another "
-                                     "delay, such as delay::dlx_ttl()",
-                                     server.text())));
+        problems.push_back(about(queue, needs_delayed_retry(server)));
     if (text_argument(arguments, "x-dead-letter-strategy") == "at-least-once" &&
         !arguments.contains("x-dead-letter-exchange"))
         problems.push_back(about(queue, "at_least_once_dead_lettering needs a "
                                         "dead_letter_exchange, or max_attempts with dead_letter"));
+}
+
+void add_native_delay(const queue_description& queue, const delay& waiting,
+                      declared_arguments& result)
+{
+    if (waiting.kind() != delay::mode::native)
+        return;
+    if (const auto problem = waiting.problem(queue, true)) {
+        result.problems.push_back(about(queue, *problem));
+        return;
+    }
+    amqp::wire::table native;
+    native.set("x-delayed-retry-type", "failed")
+        .set("x-delayed-retry-min", std::int64_t{waiting.min().count()})
+        .set("x-delayed-retry-max", std::int64_t{waiting.max().count()});
+    for (const auto& field : native.view()) {
+        amqp::wire::table one;
+        one.set_raw(field.name, field.value);
+        if (const auto conflict = detail::merge_argument(result.table, field.name, one);
+            !conflict.empty())
+            result.problems.push_back(about(
+                queue, fmt::format("delay::native({} ms, {} ms) contradicts the queue's own steps: "
+                                   "{}",
+                                   waiting.min().count(), waiting.max().count(), conflict)));
+    }
 }
 
 } // namespace
@@ -107,10 +126,19 @@ std::vector<std::string> limit_problems(const queue_description& queue, const re
     return problems;
 }
 
+std::string needs_delayed_retry(server_version server)
+{
+    return fmt::format("delayed retries by the server (delay::native, delayed_retry) need RabbitMQ "
+                       "4.3, and this is {}, which would ignore them: use another delay, such as "
+                       "delay::dlx_ttl()",
+                       server == server_version{} ? "no RabbitMQ" : "RabbitMQ " + server.text());
+}
+
 declared_arguments arguments_of(const queue_description& queue, const retry_limit& limit,
-                                server_version server)
+                                server_version server, const delay& waiting)
 {
     declared_arguments result{queue.arguments, limit_problems(queue, limit, true), {}};
+    add_native_delay(queue, waiting, result);
     if (queue.kind == queue_kind::quorum && result.problems.empty() && limit.max_attempts &&
         limit.dead_letter) {
         result.table.set("x-delivery-limit", std::int64_t{*limit.max_attempts} - 1);
@@ -129,7 +157,7 @@ declared_arguments dead_letter_arguments_of(const queue_description& queue, serv
         const auto limit = integer_argument(queue.arguments, "x-delivery-limit");
         if (!queue.arguments.contains("x-delivery-limit") && server >= unlimited_by_minus_one)
             result.table.set("x-delivery-limit", std::int64_t{-1});
-        else if (limit && *limit >= 0 && server >= count_travels)
+        else if (limit && *limit >= 0 && server >= count_travels_since)
             result.warnings.push_back(about(
                 queue,
                 fmt::format("this dead-letter queue has a delivery limit of {}, and on "

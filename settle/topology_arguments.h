@@ -12,6 +12,7 @@
 /// eat the target's default limit of 20 (measured: one delivery left, then the message was dropped).
 #pragma once
 
+#include <acquit/settle/delay.h>
 #include <acquit/settle/queue_description.h>
 
 #include <compare>
@@ -36,6 +37,11 @@ struct server_version {
     [[nodiscard]] std::string text() const;
 };
 
+/// The delayed retry of quorum queues: `delay::native`.
+inline constexpr server_version delayed_retry_since{4, 3, 0};
+/// A delivery count survives dead-lettering, and counts against the target's own limit.
+inline constexpr server_version count_travels_since{4, 3, 0};
+
 struct retry_limit {
     /// Deliveries of one message, the first included; nothing: no limit. 0 is a problem.
     std::optional<std::uint32_t> max_attempts;
@@ -55,9 +61,13 @@ struct declared_arguments {
 limit_problems(const queue_description& queue, const retry_limit& limit, bool declare_topology);
 
 /// The arguments for the queue's queue.declare; problems include limit_problems with
-/// declare_topology.
+/// declare_topology. `delay::native` becomes arguments of the queue.
 [[nodiscard]] declared_arguments arguments_of(const queue_description& queue,
-                                              const retry_limit& limit, server_version server);
+                                              const retry_limit& limit, server_version server,
+                                              const delay& waiting = {});
+
+/// For a server that has no delayed retry: what it lacks and what to use instead.
+[[nodiscard]] std::string needs_delayed_retry(server_version server);
 
 /// The arguments for a dead-letter queue's queue.declare.
 [[nodiscard]] declared_arguments dead_letter_arguments_of(const queue_description& queue,
