@@ -41,13 +41,15 @@ wire::table headers_of(const message& original, const retry_plan& plan,
                        std::string_view counter_header)
 {
     const auto received = original.headers();
+    // A later copy comes from the default exchange, whether the record still fits or not.
+    const bool first = !received.find(counter_header) && !received.find(original_exchange_header);
     wire::table headers(received);
     for (const auto& field : received) {
         if (!travels(field.name))
             headers.remove(field.name);
     }
     headers.set(counter_header, std::to_string(plan.copies));
-    if (!headers.contains(original_exchange_header)) {
+    if (first) {
         headers.set(original_exchange_header, original.exchange());
         headers.set(original_routing_key_header, original.routing_key());
     }
@@ -107,6 +109,13 @@ amqp::raw_outgoing copy_message::view() const noexcept
             .body = {bytes_.get() + head + properties_size_, body_size_}};
 }
 
+std::string copy_message::message_id() const
+{
+    wire::properties decoded;
+    (void)wire::properties_view(view().properties).decode(decoded);
+    return std::string(decoded.message_id.value_or(""));
+}
+
 copy_message copy_of(const message& original, const retry_plan& plan,
                      std::string_view counter_header, std::uint32_t frame_size_max)
 {
@@ -136,9 +145,9 @@ std::chrono::nanoseconds left_to_wait(wire::table_view headers) noexcept
         return {};
     std::int64_t ms = 0;
     const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), ms);
-    // A year is the longest step; more is nothing that we have written.
-    constexpr std::int64_t year_ms = 365LL * 24 * 3600 * 1000;
-    if (failed != std::errc{} || end != text->data() + text->size() || ms <= 0 || ms > year_ms)
+    // More is nothing that we have written.
+    if (failed != std::errc{} || end != text->data() + text->size() || ms <= 0 ||
+        ms > static_cast<std::int64_t>(expiration_max_ms))
         return {};
     return std::chrono::milliseconds(ms);
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 /// The message that is published in place of an original: the same body, byte for byte, every
@@ -40,6 +41,8 @@ public:
     [[nodiscard]] amqp::raw_outgoing view() const noexcept;
     [[nodiscard]] std::string_view exchange() const noexcept { return view().exchange; }
     [[nodiscard]] std::string_view routing_key() const noexcept { return view().routing_key; }
+    /// "" where it has none.
+    [[nodiscard]] std::string message_id() const;
     /// Of the storage that is its own.
     [[nodiscard]] std::size_t size() const noexcept
     {

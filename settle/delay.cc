@@ -1,9 +1,11 @@
 #include <acquit/settle/delay.h>
+#include <acquit/settle/detail/descriptor_text.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 namespace acquit::settle {
@@ -12,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::uint64_t expiration_max_ms = 315'360'000'000;
+constexpr std::string_view server_prefix = "amq.";
 
 // From a second to an hour by factors of two to five: a delay is reached in few hops.
 const std::vector<milliseconds>& default_steps()
@@ -85,7 +87,9 @@ std::string delay::target(const std::string& queue) const
 {
     if (!name_.empty())
         return name_;
-    return queue + (mode_ == mode::plugin_dme ? ".delay" : ".retry");
+    // Names that begin with amq. can be chosen by the server alone (RabbitMQ: 403 on declare).
+    const std::size_t from = queue.starts_with(server_prefix) ? server_prefix.size() : 0;
+    return queue.substr(from) + (mode_ == mode::plugin_dme ? ".delay" : ".retry");
 }
 
 std::string delay::bucket(const std::string& queue, milliseconds step) const
@@ -105,6 +109,26 @@ milliseconds delay::step_for(std::chrono::nanoseconds left) const
     return above == steps_.begin() ? steps_.front() : *std::prev(above);
 }
 
+std::optional<std::string> delay::target_problem(const queue_description& queue) const
+{
+    if (mode_ != mode::dlx_ttl && mode_ != mode::buckets && mode_ != mode::plugin_dme)
+        return std::nullopt;
+    const auto longest =
+        mode_ == mode::buckets ? bucket(queue.name, steps_.back()) : target(queue.name);
+    if (longest.size() > detail::short_string_max)
+        return fmt::format("the delay would wait in '{}...', a name of {} bytes, and AMQP allows "
+                           "{}: give the delay a shorter one",
+                           longest.substr(0, 64), longest.size(), detail::short_string_max);
+    if (name_.starts_with(server_prefix))
+        return fmt::format("the delay waits in '{}': names that begin with amq. belong to the "
+                           "server, choose another one",
+                           name_);
+    if (mode_ == mode::dlx_ttl && name_ == queue.name && !name_.empty())
+        return fmt::format("the delay waits in '{}', the queue itself: give it a queue of its own",
+                           name_);
+    return std::nullopt;
+}
+
 std::optional<std::string> delay::problem(const queue_description& queue,
                                           bool declare_topology) const
 {
@@ -121,6 +145,8 @@ std::optional<std::string> delay::problem(const queue_description& queue,
         return "waiting_in belongs to delay::dlx_ttl and delay::buckets, which have waiting queues";
     if (waiting_kind_ == queue_kind::existing)
         return "waiting_in takes queue_kind::classic or queue_kind::quorum";
+    if (auto wrong = target_problem(queue))
+        return wrong;
     switch (mode_) {
     case mode::hold:
         if (budget_ == 0 || budget_ >= queue.prefetch)
@@ -155,6 +181,25 @@ std::optional<std::string> delay::problem(const queue_description& queue,
         break;
     }
     return std::nullopt;
+}
+
+std::string_view name(delay::mode m) noexcept
+{
+    switch (m) {
+    case delay::mode::none:
+        return "none";
+    case delay::mode::hold:
+        return "hold";
+    case delay::mode::dlx_ttl:
+        return "dlx_ttl";
+    case delay::mode::buckets:
+        return "buckets";
+    case delay::mode::plugin_dme:
+        return "plugin_dme";
+    case delay::mode::native:
+        return "native";
+    }
+    return "unknown";
 }
 
 std::uint64_t expiration_ms(std::chrono::nanoseconds d) noexcept

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace acquit::settle {
@@ -63,7 +64,8 @@ public:
     [[nodiscard]] std::uint32_t budget() const noexcept { return budget_; }
     [[nodiscard]] const delay* overflow() const noexcept { return overflow_.get(); }
     [[nodiscard]] std::optional<queue_kind> waiting_kind() const noexcept { return waiting_kind_; }
-    /// The waiting queue, its prefix for buckets, or the exchange: as named, else by the queue's name.
+    /// The waiting queue, its prefix for buckets, or the exchange: as named, else by the queue's name
+    /// (of one that the server has named: without its "amq.").
     [[nodiscard]] std::string target(const std::string& queue) const;
     [[nodiscard]] std::string bucket(const std::string& queue,
                                      std::chrono::milliseconds step) const;
@@ -84,6 +86,8 @@ public:
                                                      bool declare_topology) const;
 
 private:
+    [[nodiscard]] std::optional<std::string> target_problem(const queue_description& queue) const;
+
     mode mode_ = mode::none;
     std::optional<queue_kind> waiting_kind_;
     std::uint32_t budget_ = 0;
@@ -94,8 +98,13 @@ private:
     std::shared_ptr<const delay> overflow_;
 };
 
+/// RabbitMQ refuses an expiration beyond ten years.
+inline constexpr std::uint64_t expiration_max_ms = 315'360'000'000;
+
+[[nodiscard]] std::string_view name(delay::mode m) noexcept;
+
 /// Milliseconds as the broker wants them in `expiration`: never sooner than asked, 1 at least
-/// (RabbitMQ: "0" expires at once), ten years at most (RabbitMQ refuses more).
+/// (RabbitMQ: "0" expires at once), expiration_max_ms at most.
 [[nodiscard]] std::uint64_t expiration_ms(std::chrono::nanoseconds d) noexcept;
 
 } // namespace acquit::settle

@@ -103,6 +103,9 @@ std::vector<std::string> limit_problems(const queue_description& queue, const re
             "another queue");
     if (limit.dead_letter && !limit.max_attempts)
         add("dead_letter without max_attempts has no limit to act on: add max_attempts(n)");
+    if (limit.max_attempts.value_or(0) != 0 && queue.kind == queue_kind::existing)
+        add("max_attempts on a queue of which only the name is known: whether the server counts "
+            "depends on its type; use classic_queue or quorum_queue in place of the name");
     if (queue.kind != queue_kind::quorum || (!limit.max_attempts && !limit.dead_letter))
         return problems;
 
