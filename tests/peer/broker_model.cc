@@ -1,14 +1,67 @@
 #include "broker_model.h"
 
+#include <acquit/amqp/wire/properties.h>
+#include <acquit/amqp/wire/table.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace acquit::testing {
 
+namespace {
+
+runtime::time_point now()
+{
+    return runtime::loop::current().now();
+}
+
+wire::properties decoded(const std::vector<std::byte>& raw)
+{
+    wire::properties p;
+    (void)wire::properties_view(raw).decode(p).ok();
+    return p;
+}
+
+/// Flags and values.
+std::vector<std::byte> encoded(const wire::properties& p)
+{
+    constexpr std::size_t before = 7 + 12; // frame head; class, weight, body size
+    std::vector<std::byte> frame(wire::header_frame_size(p));
+    frame.resize(wire::encode_header_frame(frame, 1, 0, p) - 1); // without the end octet
+    frame.erase(frame.begin(), frame.begin() + before);
+    return frame;
+}
+
+std::optional<std::int64_t> number(wire::table_view table, std::string_view name)
+{
+    const auto value = table.find(name);
+    return value ? value->as_int64() : std::nullopt;
+}
+
+std::optional<std::string> text(wire::table_view table, std::string_view name)
+{
+    const auto value = table.find(name);
+    const auto found = value ? value->as_string() : std::nullopt;
+    return found ? std::optional<std::string>(*found) : std::nullopt;
+}
+
+std::optional<std::int64_t> expiration_ms(const wire::properties& p)
+{
+    if (!p.expiration)
+        return std::nullopt;
+    std::int64_t ms = 0;
+    std::from_chars(p.expiration->data(), p.expiration->data() + p.expiration->size(), ms);
+    return ms;
+}
+
+} // namespace
+
 void broker_model::serve(peer& p)
 {
+    serials_.emplace(&p, serials_.size());
     p.on_said = [this, &p](const said& what) {
         if (!before || !before(p, what))
             answer(p, what);
@@ -19,46 +72,192 @@ void broker_model::serve(peer& p)
 void broker_model::put(const std::string& name, std::size_t count, std::string_view prefix)
 {
     for (std::size_t i = 0; i < count; ++i)
-        add(name, fmt::format("{}{}", prefix, i));
+        enter(name,
+              {.body = fmt::format("{}{}", prefix, i), .properties = {}, .routing_key = name});
     pump();
 }
 
 void broker_model::put_body(const std::string& name, std::string body)
 {
-    add(name, std::move(body));
+    enter(name, {.body = std::move(body), .properties = {}, .routing_key = name});
     pump();
 }
 
-void broker_model::add(const std::string& name, std::string body, std::vector<std::byte> properties)
+// ---- Messages ------------------------------------------------------------------------------------
+
+void broker_model::enter(const std::string& name, message m)
 {
-    queues_[name].ready.push_back(
-        {.body = std::move(body), .properties = std::move(properties), .position = positions_++});
+    auto& q = queues_[name];
+    m.position = positions_++;
+    auto ttl = q.message_ttl_ms;
+    if (const auto own = expiration_ms(decoded(m.properties)))
+        ttl = ttl ? std::min(*ttl, *own) : own;
+    if (ttl)
+        m.expires = runtime::later(now(), std::chrono::milliseconds(*ttl));
+    ++instances_[m.body];
+    q.ready.push_back(std::move(m));
 }
 
-void broker_model::put_back(queue& q, message m)
+void broker_model::leave(const message& m)
 {
-    const auto behind = std::find_if(q.ready.begin(), q.ready.end(), [&](const message& each) {
-        return each.position > m.position;
-    });
-    q.ready.insert(behind, std::move(m));
+    const auto found = instances_.find(m.body);
+    if (--found->second == 0)
+        instances_.erase(found);
+}
+
+std::size_t broker_model::instances(const std::string& body) const
+{
+    const auto found = instances_.find(body);
+    return found == instances_.end() ? 0 : found->second;
+}
+
+std::size_t broker_model::busy(const std::set<std::string>& but_for) const
+{
+    std::size_t count = delayed_.size();
+    for (const auto& [name, q] : queues_) {
+        if (!but_for.contains(name))
+            count += q.ready.size() + q.unsettled;
+    }
+    return count;
+}
+
+std::size_t broker_model::unconfirmed() const
+{
+    std::size_t count = 0;
+    for (const auto& [where, c] : channels_)
+        count += static_cast<std::size_t>(
+            std::count_if(c.unconfirmed.begin(), c.unconfirmed.end(), [](const confirm& each) {
+                return each.due != runtime::time_point::max();
+            }));
+    return count;
+}
+
+std::vector<std::string> broker_model::route(const std::string& exchange,
+                                             const std::string& routing_key) const
+{
+    std::vector<std::string> found;
+    if (exchange.empty() && queues_.contains(routing_key))
+        found.push_back(routing_key);
+    for (const auto& each : bindings_) {
+        const auto type = exchanges_.find(exchange);
+        const bool fans_out = type != exchanges_.end() && type->second == "fanout";
+        if (each.exchange == exchange && (fans_out || each.key == routing_key) &&
+            queues_.contains(each.queue))
+            found.push_back(each.queue);
+    }
+    return found;
+}
+
+// RabbitMQ: a classic queue puts it where it was, a quorum queue at its head.
+void broker_model::put_back(const std::string& name, message m, bool counted)
+{
+    auto& q = queues_[name];
+    if (!q.quorum) {
+        const auto behind = std::find_if(q.ready.begin(), q.ready.end(), [&](const message& each) {
+            return each.position > m.position;
+        });
+        q.ready.insert(behind, std::move(m));
+        return;
+    }
+    if (counted)
+        ++m.returns;
+    if (q.delivery_limit && *q.delivery_limit >= 0 && m.returns > *q.delivery_limit) {
+        ++q.over_limit;
+        dead_letter(name, std::move(m), "delivery_limit");
+    } else {
+        q.ready.push_front(std::move(m));
+    }
+}
+
+void broker_model::dead_letter(const std::string& name, message m, std::string_view reason)
+{
+    const auto& q = queues_[name];
+    leave(m);
+    if (!q.dead_letter_exchange)
+        return vanish(m, reason);
+    m.exchange = *q.dead_letter_exchange;
+    if (q.dead_letter_routing_key)
+        m.routing_key = *q.dead_letter_routing_key;
+    m.deaths.push_back({name, std::string(reason)});
+    auto properties = decoded(m.properties);
+    if (properties.expiration) {
+        properties.expiration.reset();
+        m.properties = encoded(properties);
+    }
+    m.expires = runtime::time_point::max();
+    m.deliveries = 0;
+    m.returns = 0;
+    const auto targets = route(m.exchange, m.routing_key);
+    if (targets.empty())
+        return vanish(m, "its dead-letter target is not there");
+    for (const auto& target : targets) {
+        bool comes_around = false;
+        for (const auto& each : m.deaths) {
+            comes_around = comes_around || each.queue == target;
+            if (each.reason == "rejected")
+                comes_around = false;
+        }
+        if (comes_around)
+            vanish(m, "it went in a circle");
+        else
+            enter(target, m);
+    }
+}
+
+void broker_model::vanish(const message& m, std::string_view why)
+{
+    if (on_vanished)
+        on_vanished(m.body, why);
+}
+
+void broker_model::expire()
+{
+    // Only from the head, however long those behind it have been due.
+    for (auto& [name, q] : queues_) {
+        while (!q.ready.empty() && q.ready.front().expires <= now()) {
+            message m = std::move(q.ready.front());
+            q.ready.pop_front();
+            ++q.expired;
+            dead_letter(name, std::move(m), "expired");
+        }
+    }
+}
+
+// ---- What clients say ----------------------------------------------------------------------------
+
+broker_model::channel& broker_model::channel_of(peer& p, std::uint16_t number)
+{
+    channel& c = channels_[{serials_.at(&p), number}];
+    c.owner = &p;
+    c.number = number;
+    return c;
+}
+
+bool broker_model::is_open(const channel& c)
+{
+    return c.owner->session().channel(c.number) == amqp::channel_state::open;
 }
 
 void broker_model::answer(peer& p, const said& what)
 {
     if (what.channel == 0)
         return;
-    channel& c = channels_[{&p, what.channel}];
-    c.owner = &p;
-    c.number = what.channel;
+    channel& c = channel_of(p, what.channel);
     if (what.is<wire::channel::close>() || what.is<wire::channel::close_ok>()) {
         end(c);
-        channels_.erase({&p, what.channel});
+        channels_.erase({serials_.at(&p), what.channel});
         pump();
     } else if (what.is<wire::queue::declare>()) {
-        declare(p, what);
+        declare(c, what);
     } else if (what.is<wire::queue::bind>()) {
+        const auto m = what.as<wire::queue::bind>();
+        bindings_.push_back(
+            {std::string(m.exchange), std::string(m.routing_key), std::string(m.queue)});
         p.say(c.number, wire::queue::bind_ok{});
     } else if (what.is<wire::exchange::declare>()) {
+        const auto m = what.as<wire::exchange::declare>();
+        if (!m.passive)
+            exchanges_[std::string(m.exchange)] = std::string(m.type);
         p.say(c.number, wire::exchange::declare_ok{});
     } else if (what.is<wire::exchange::bind>()) {
         p.say(c.number, wire::exchange::bind_ok{});
@@ -88,23 +287,45 @@ void broker_model::answer(peer& p, const said& what)
     }
 }
 
-void broker_model::declare(peer& p, const said& what)
+void broker_model::declare(channel& c, const said& what)
 {
     const auto m = what.as<wire::queue::declare>();
     std::string name(m.queue);
     if (name.empty())
         name = fmt::format("amq.gen-{}", ++names_);
     if (m.passive && !queues_.contains(name)) {
-        p.close_channel(what.channel, wire::reply_code::not_found,
-                        fmt::format("NOT_FOUND - no queue '{}' in vhost '/'", name),
-                        wire::id_of<wire::queue::declare>);
+        c.owner->close_channel(c.number, wire::reply_code::not_found,
+                               fmt::format("NOT_FOUND - no queue '{}' in vhost '/'", name),
+                               wire::id_of<wire::queue::declare>);
         return;
     }
-    const auto& q = queues_[name];
-    p.say(what.channel,
-          wire::queue::declare_ok{.queue = name,
-                                  .message_count = static_cast<std::uint32_t>(q.ready.size()),
-                                  .consumer_count = static_cast<std::uint32_t>(q.consumers)});
+    auto& q = queues_[name];
+    const std::vector<std::byte> arguments(m.arguments.raw().begin(), m.arguments.raw().end());
+    if (!m.passive && q.declared && q.arguments != arguments) {
+        c.owner->close_channel(
+            c.number, wire::reply_code::precondition_failed,
+            fmt::format("PRECONDITION_FAILED - inequivalent arg for queue '{}' in vhost '/'", name),
+            wire::id_of<wire::queue::declare>);
+        return;
+    }
+    if (!m.passive && !q.declared) {
+        q.arguments = arguments;
+        configure(q, m);
+    }
+    c.owner->say(c.number, wire::queue::declare_ok{
+                               .queue = name,
+                               .message_count = static_cast<std::uint32_t>(q.ready.size()),
+                               .consumer_count = static_cast<std::uint32_t>(q.consumers)});
+}
+
+void broker_model::configure(queue& q, const wire::queue::declare& m)
+{
+    q.declared = true;
+    q.quorum = text(m.arguments, "x-queue-type") == "quorum";
+    q.dead_letter_exchange = text(m.arguments, "x-dead-letter-exchange");
+    q.dead_letter_routing_key = text(m.arguments, "x-dead-letter-routing-key");
+    q.message_ttl_ms = number(m.arguments, "x-message-ttl");
+    q.delivery_limit = number(m.arguments, "x-delivery-limit");
 }
 
 void broker_model::consume(channel& c, const said& what)
@@ -142,31 +363,78 @@ void broker_model::cancel(channel& c, const said& what)
 
 void broker_model::get(channel& c, const said& what)
 {
-    const auto m = what.as<wire::basic::get>();
-    auto& q = queues_[std::string(m.queue)];
+    const std::string name(what.as<wire::basic::get>().queue);
+    auto& q = queues_[name];
+    expire();
     if (q.ready.empty()) {
         c.owner->say(c.number, wire::basic::get_empty{});
         return;
     }
     message taken = std::move(q.ready.front());
     q.ready.pop_front();
-    const auto tag = c.next_tag++;
-    ++q.unsettled;
-    c.owner->get_ok(c.number, tag, taken.body);
-    c.open.emplace(tag, unsettled{std::string(m.queue), "", std::move(taken)});
+    (void)send(c, name, std::move(taken), nullptr);
 }
 
 void broker_model::publish(channel& c, const said& what)
 {
-    const auto found = queues_.find(what.routing_key);
-    const bool routed = what.exchange.empty() && found != queues_.end();
-    if (routed)
-        add(what.routing_key, what.body, what.properties);
-    else if (what.mandatory)
+    const auto fate = on_publish ? on_publish(what) : publish_fate{};
+    if (fate.what == publish_fate::kind::accepted) {
+        message m{.body = what.body, .properties = what.properties};
+        m.exchange = what.exchange;
+        m.routing_key = what.routing_key;
+        const auto headers = wire::properties_view(m.properties).headers();
+        const auto delay = headers ? number(*headers, "x-delay") : std::nullopt;
+        const auto type = exchanges_.find(m.exchange);
+        if (delay && type != exchanges_.end() && type->second == "x-delayed-message") {
+            // RabbitMQ: the plugin returns what it delays, and delivers it all the same.
+            if (what.mandatory)
+                c.owner->give_back(c.number, what);
+            ++instances_[m.body];
+            delayed_.push_back({now() + std::chrono::milliseconds(*delay), std::move(m)});
+        } else {
+            const auto targets = route(m.exchange, m.routing_key);
+            if (targets.empty() && what.mandatory)
+                c.owner->give_back(c.number, what);
+            for (const auto& target : targets) {
+                enter(target, m);
+                if (on_accepted)
+                    on_accepted(target, queues_[target].ready.back());
+            }
+        }
+    } else if (fate.what == publish_fate::kind::returned) {
         c.owner->give_back(c.number, what);
-    if (c.confirms)
-        c.owner->say(c.number, wire::basic::ack{.delivery_tag = ++c.publishes});
+    }
+    if (c.confirms) {
+        c.unconfirmed.push_back({++c.publishes, runtime::later(now(), fate.delay),
+                                 fate.what == publish_fate::kind::nacked});
+        confirm_due(c);
+    }
     pump();
+}
+
+// One frame for several wherever they are the oldest, as brokers do.
+void broker_model::confirm_due(channel& c)
+{
+    if (!is_open(c))
+        return;
+    const auto due = [](const confirm& each) { return each.due <= now(); };
+    const auto first_not =
+        std::find_if(c.unconfirmed.begin(), c.unconfirmed.end(),
+                     [&](const confirm& each) { return !due(each) || each.nack; });
+    if (first_not - c.unconfirmed.begin() > 1) {
+        c.owner->say(c.number,
+                     wire::basic::ack{.delivery_tag = std::prev(first_not)->tag, .multiple = true});
+        c.unconfirmed.erase(c.unconfirmed.begin(), first_not);
+    }
+    std::erase_if(c.unconfirmed, [&](const confirm& each) {
+        if (!due(each))
+            return false;
+        if (each.nack)
+            c.owner->say(c.number, wire::basic::nack{.delivery_tag = each.tag});
+        else
+            c.owner->say(c.number, wire::basic::ack{.delivery_tag = each.tag});
+        return true;
+    });
 }
 
 void broker_model::settle(channel& c, std::uint64_t tag, bool multiple, verdict how)
@@ -174,9 +442,8 @@ void broker_model::settle(channel& c, std::uint64_t tag, bool multiple, verdict 
     const auto named = c.open.find(tag);
     if (named == c.open.end()) {
         ++unknown_tags;
-        c.owner->close_channel(c.number, wire::reply_code::precondition_failed,
-                               fmt::format("PRECONDITION_FAILED - unknown delivery tag {}", tag),
-                               wire::id_of<wire::basic::ack>);
+        close_channel(*c.owner, c.number, wire::reply_code::precondition_failed,
+                      fmt::format("PRECONDITION_FAILED - unknown delivery tag {}", tag));
         return;
     }
     if (multiple) {
@@ -190,31 +457,39 @@ void broker_model::settle(channel& c, std::uint64_t tag, bool multiple, verdict 
 void broker_model::settle_one(channel& c, std::map<std::uint64_t, unsettled>::iterator which,
                               verdict how)
 {
-    auto& q = queues_[which->second.queue];
+    const auto tag = which->first;
+    unsettled ended = std::move(which->second);
+    c.open.erase(which);
+    auto& q = queues_[ended.queue];
     --q.unsettled;
     for (auto& each : c.consumers) {
-        if (each.tag == which->second.consumer)
+        if (each.tag == ended.consumer)
             --each.outstanding;
     }
-    message m = std::move(which->second.m);
-    c.open.erase(which);
+    const std::string body = ended.m.body;
     switch (how) {
     case verdict::ack:
-        q.acked.push_back(std::move(m.body));
-        return;
+        leave(ended.m);
+        q.acked.push_back(body);
+        break;
     case verdict::drop:
-        q.dropped.push_back(std::move(m.body));
-        return;
+        q.dropped.push_back(body);
+        dead_letter(ended.queue, std::move(ended.m), "rejected");
+        break;
     case verdict::requeue:
         ++q.requeued;
-        put_back(q, std::move(m));
-        return;
+        put_back(ended.queue, std::move(ended.m), true);
+        break;
     case verdict::give_back:
         ++q.given_back;
-        put_back(q, std::move(m));
-        return;
+        put_back(ended.queue, std::move(ended.m), counts_nacks);
+        break;
     }
+    if (on_settled)
+        on_settled({ended.number, tag, ended.queue, body, ended.redelivered}, how);
 }
+
+// ---- Ends ----------------------------------------------------------------------------------------
 
 void broker_model::end(channel& c)
 {
@@ -222,9 +497,10 @@ void broker_model::end(channel& c)
         auto& q = queues_[open->second.queue];
         --q.unsettled;
         ++q.lost_unsettled;
-        put_back(q, std::move(open->second.m));
+        put_back(open->second.queue, std::move(open->second.m), true);
     }
     c.open.clear();
+    c.unconfirmed.clear();
     for (const auto& each : c.consumers)
         --queues_[each.queue].consumers;
     c.consumers.clear();
@@ -232,8 +508,9 @@ void broker_model::end(channel& c)
 
 void broker_model::end(peer& p)
 {
+    const auto serial = serials_.at(&p);
     for (auto each = channels_.begin(); each != channels_.end();) {
-        if (each->first.first == &p) {
+        if (each->first.first == serial) {
             end(each->second);
             each = channels_.erase(each);
         } else {
@@ -243,10 +520,23 @@ void broker_model::end(peer& p)
     pump();
 }
 
+bool broker_model::close_channel(peer& p, std::uint16_t channel, wire::reply_code code,
+                                 std::string_view text)
+{
+    const auto found = channels_.find({serials_.at(&p), channel});
+    if (found == channels_.end() || !is_open(found->second))
+        return false;
+    p.close_channel(channel, code, text);
+    end(found->second);
+    channels_.erase(found);
+    pump();
+    return true;
+}
+
 void broker_model::cancel_consumers(const std::string& name)
 {
     for (auto& [where, c] : channels_) {
-        if (c.owner->session().channel(c.number) != amqp::channel_state::open)
+        if (!is_open(c))
             continue;
         std::erase_if(c.consumers, [&, this](const consumer& each) {
             if (each.queue != name)
@@ -261,47 +551,130 @@ void broker_model::cancel_consumers(const std::string& name)
 void broker_model::remove(const std::string& name)
 {
     cancel_consumers(name);
+    for (const auto& each : queues_[name].ready)
+        leave(each);
     queues_.erase(name);
+}
+
+// ---- Time and deliveries -------------------------------------------------------------------------
+
+void broker_model::on_time()
+{
+    for (auto& [where, c] : channels_)
+        confirm_due(c);
+    for (std::size_t i = 0; i < delayed_.size();) {
+        if (delayed_[i].due > now()) {
+            ++i;
+            continue;
+        }
+        message m = std::move(delayed_[i].m);
+        delayed_.erase(delayed_.begin() + static_cast<std::ptrdiff_t>(i));
+        leave(m);
+        const auto targets = route(m.exchange, m.routing_key);
+        for (const auto& target : targets)
+            enter(target, m);
+        if (targets.empty())
+            vanish(m, "its exchange is bound to no queue");
+    }
+    pump();
+}
+
+void broker_model::schedule()
+{
+    auto next = runtime::time_point::max();
+    for (const auto& [name, q] : queues_) {
+        if (!q.ready.empty())
+            next = std::min(next, q.ready.front().expires);
+    }
+    for (const auto& [where, c] : channels_) {
+        for (const auto& each : c.unconfirmed)
+            next = std::min(next, each.due);
+    }
+    for (const auto& each : delayed_)
+        next = std::min(next, each.due);
+    if (next == runtime::time_point::max())
+        timer_.cancel();
+    else
+        timer_.arm(runtime::loop::current(), next);
 }
 
 void broker_model::pump()
 {
     if (std::exchange(pumping_, true))
         return;
+    expire();
     for (auto& [where, c] : channels_)
         pump(c);
     pumping_ = false;
+    schedule();
 }
 
 void broker_model::pump(channel& c)
 {
-    if (c.owner->session().channel(c.number) != amqp::channel_state::open)
+    if (!is_open(c))
         return;
     for (auto& each : c.consumers) {
-        while (!queues_[each.queue].ready.empty() &&
+        auto& q = queues_[each.queue];
+        while (!q.ready.empty() &&
                (each.no_ack || each.prefetch == 0 || each.outstanding < each.prefetch)) {
-            deliver(c, each);
+            message m = std::move(q.ready.front());
+            q.ready.pop_front();
+            (void)send(c, each.queue, std::move(m), &each);
         }
     }
 }
 
-void broker_model::deliver(channel& c, consumer& to)
+std::uint64_t broker_model::send(channel& c, const std::string& from, message m, consumer* to)
 {
-    auto& q = queues_[to.queue];
-    message m = std::move(q.ready.front());
-    q.ready.pop_front();
+    auto& q = queues_[from];
     const auto tag = c.next_tag++;
+    const auto serial = ++deliveries_;
+    const bool redelivered = m.deliveries++ != 0;
+    std::vector<std::byte> properties = m.properties;
+    if (q.quorum && m.returns > 0) {
+        auto all = decoded(m.properties);
+        wire::table headers(all.headers.value_or(wire::table_view{}));
+        headers.set("x-delivery-count", m.returns);
+        all.headers = headers.view();
+        properties = encoded(all);
+    }
+    const auto check = [](amqp::send_status status) {
+        if (status != amqp::send_status::sent)
+            throw std::logic_error(fmt::format("cannot deliver: {}", amqp::name(status)));
+    };
     ++q.delivered;
-    c.owner->deliver(c.number, {.consumer_tag = to.tag,
-                                .tag = tag,
-                                .body = m.body,
-                                .routing_key = to.queue,
-                                .redelivered = m.deliveries++ != 0});
-    if (to.no_ack)
-        return;
+    if (to != nullptr) {
+        check(
+            c.owner->session().send_raw_content(c.number,
+                                                wire::basic::deliver{.consumer_tag = to->tag,
+                                                                     .delivery_tag = tag,
+                                                                     .redelivered = redelivered,
+                                                                     .exchange = m.exchange,
+                                                                     .routing_key = m.routing_key},
+                                                properties, amqp::bytes_of(m.body)));
+    } else {
+        check(c.owner->session().send_raw_content(
+            c.number,
+            wire::basic::get_ok{.delivery_tag = tag,
+                                .redelivered = redelivered,
+                                .exchange = m.exchange,
+                                .routing_key = m.routing_key,
+                                .message_count = static_cast<std::uint32_t>(q.ready.size())},
+            properties, amqp::bytes_of(m.body)));
+    }
+    c.owner->flush();
+    if (to != nullptr && to->no_ack) {
+        leave(m);
+        return tag;
+    }
     ++q.unsettled;
-    ++to.outstanding;
-    c.open.emplace(tag, unsettled{to.queue, to.tag, std::move(m)});
+    if (to != nullptr && ++to->outstanding > to->prefetch && to->prefetch != 0)
+        ++beyond_prefetch;
+    const auto [open, fresh] = c.open.emplace(
+        tag, unsettled{from, to != nullptr ? to->tag : "", std::move(m), serial, redelivered});
+    if (on_delivered)
+        on_delivered({serial, tag, from, open->second.m.body, redelivered});
+    return tag;
 }
 
 } // namespace acquit::testing
