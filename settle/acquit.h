@@ -36,6 +36,8 @@ using settle::ack;
 using settle::backoff;
 using settle::classic_queue;
 using settle::consistent_hash_exchange;
+using settle::copies;
+using settle::delay;
 using settle::deliveries;
 using settle::delivery;
 using settle::direct_exchange;
@@ -57,6 +59,7 @@ using settle::run;
 using settle::service;
 using settle::start_error;
 using settle::subscription;
+using settle::timers_at_drain;
 using settle::topic_exchange;
 
 using namespace std::chrono_literals; // NOLINT: 60s, in the program of every user

@@ -75,6 +75,7 @@ protected:
     ~delivery() = default;
 
     friend class inbox;
+    friend class retrier;
     void read(const amqp::content_event& content, std::uint32_t epoch) noexcept;
 
     std::uint64_t tag_ = 0;

@@ -20,7 +20,38 @@ std::uint64_t sum(const std::vector<report::line>& lines, F&& of)
 
 std::uint64_t decided(const subscription_metrics& m) noexcept
 {
-    return m.acked + m.dropped + m.retried;
+    return m.acked + m.dropped + m.retried + m.retries.hops;
+}
+
+void retries_text(std::back_insert_iterator<std::string> to, const retry_metrics& r)
+{
+    if (r.dead_lettered != 0)
+        fmt::format_to(to, ", {} at their limit", r.dead_lettered);
+    if (r.copies_confirmed != 0)
+        fmt::format_to(to, ", {} copies", r.copies_confirmed);
+    if (r.copies_failed != 0)
+        fmt::format_to(to, ", {} copies FAILED", r.copies_failed);
+    if (r.timers_published != 0)
+        fmt::format_to(to, ", {} timers published", r.timers_published);
+    if (r.timers_early != 0)
+        fmt::format_to(to, " ({} before their time)", r.timers_early);
+    if (r.timers_lost != 0)
+        fmt::format_to(to, ", {} timers LOST", r.timers_lost);
+    if (r.delays_dropped != 0)
+        fmt::format_to(to, ", {} without their delay", r.delays_dropped);
+}
+
+void unfinished_text(std::back_insert_iterator<std::string> to, const report::line& line)
+{
+    for (const auto& left : line.unfinished) {
+        fmt::format_to(to, "queue {}: {}: retry", line.queue,
+                       left.what == unfinished_retry::fate::lost ? "LOST" : "redelivered");
+        if (!left.destination.empty())
+            fmt::format_to(to, " to {}", left.destination);
+        if (!left.message_id.empty())
+            fmt::format_to(to, ", message id {}", left.message_id);
+        fmt::format_to(to, "\n");
+    }
 }
 
 } // namespace
@@ -32,7 +63,9 @@ std::uint64_t report::received() const noexcept
 
 std::uint64_t report::finished() const noexcept
 {
-    return sum(queues, [](const subscription_metrics& m) { return decided(m) - m.stale; });
+    return sum(queues, [](const subscription_metrics& m) {
+        return decided(m) - m.stale - m.retries.originals_left;
+    });
 }
 
 std::uint64_t report::given_back() const noexcept
@@ -43,6 +76,16 @@ std::uint64_t report::given_back() const noexcept
 std::uint64_t report::unknown() const noexcept
 {
     return received() - finished() - given_back();
+}
+
+std::uint64_t report::timers_published() const noexcept
+{
+    return sum(queues, [](const subscription_metrics& m) { return m.retries.timers_published; });
+}
+
+std::uint64_t report::timers_lost() const noexcept
+{
+    return sum(queues, [](const subscription_metrics& m) { return m.retries.timers_lost; });
 }
 
 bool report::clean() const noexcept
@@ -59,8 +102,7 @@ std::string report::text() const
         fmt::format_to(to,
                        "queue {}: {} received ({} redelivered), {} acked, {} dropped, {} retried",
                        line.queue, m.received, m.redelivered, m.acked, m.dropped, m.retried);
-        if (m.delays_dropped != 0)
-            fmt::format_to(to, " ({} without their delay)", m.delays_dropped);
+        retries_text(to, m.retries);
         if (m.failed != 0)
             fmt::format_to(to, ", {} handlers failed", m.failed);
         if (m.given_back != 0)
@@ -77,6 +119,7 @@ std::string report::text() const
             fmt::format_to(to, "; {:.3f} settle frames per message",
                            static_cast<double>(s.frames) / static_cast<double>(s.settled));
         out += '\n';
+        unfinished_text(to, line);
     }
     if (reconnects != 0)
         fmt::format_to(to, "reconnected {} times\n", reconnects);

@@ -11,11 +11,15 @@
 namespace acquit::settle {
 
 /// What became of everything that a service received. It adds up: a delivery was decided by its
-/// handler, given back, dropped with its channel before a handler took it, or abandoned.
+/// handler, sent on to its next waiting queue, given back, dropped with its channel before a handler
+/// took it, or abandoned.
 struct report {
     struct line {
         std::string queue;
         subscription_metrics metrics;
+        /// Copies and delays that were open when the drain was cut short; the first
+        /// `retrier::names_max` of each subscription.
+        std::vector<unfinished_retry> unfinished;
     };
     std::vector<line> queues;
     std::uint64_t reconnects = 0;
@@ -32,6 +36,11 @@ struct report {
     /// Neither finished nor given back: the broker delivers these again, and nobody can say whether
     /// their handlers did their work.
     [[nodiscard]] std::uint64_t unknown() const noexcept;
+    /// Copies whose delay ended in this process, and that the broker confirmed.
+    [[nodiscard]] std::uint64_t timers_published() const noexcept;
+    /// Copies that waited in this process when the drain was cut short; their originals are settled:
+    /// these messages are lost.
+    [[nodiscard]] std::uint64_t timers_lost() const noexcept;
     /// Drained to the end, without an error.
     [[nodiscard]] bool clean() const noexcept;
     /// A line per queue, and what to know beyond; ends with a newline.

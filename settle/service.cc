@@ -55,6 +55,12 @@ service& service::drain(drain_policy policy)
     return *this;
 }
 
+service& service::drain_timers(timers_at_drain policy)
+{
+    drain_timers_ = policy;
+    return *this;
+}
+
 service& service::drain_deadline(std::chrono::nanoseconds limit)
 {
     drain_deadline_ = limit;
@@ -79,16 +85,15 @@ service& service::name(std::string connection_name)
     return *this;
 }
 
-subscription& service::add(queue_description queue, std::unique_ptr<any_handler> handler)
+void service::add(std::unique_ptr<subscription> made)
 {
-    ACQUIT_ASSERT(!ran_, "consume(\"{}\") on a service that runs already", queue.name);
-    subscriptions_.push_back(std::make_unique<subscription>(std::move(queue), std::move(handler)));
-    subscriptions_.back()->on_stop(
+    ACQUIT_ASSERT(!ran_, "consume(\"{}\") on a service that runs already", made->queue().name);
+    made->on_stop(
         [](void* self, std::exception_ptr why) noexcept {
             static_cast<service*>(self)->request_stop(std::move(why));
         },
         this);
-    return *subscriptions_.back();
+    subscriptions_.push_back(std::move(made));
 }
 
 void service::refuse_problems() const
@@ -115,8 +120,9 @@ runtime::task<report> service::run()
     ACQUIT_ASSERT(!ran_, "service::run() called twice");
     ran_ = true;
     refuse_problems();
+    copies_ = std::make_unique<copy_publisher>(connection_);
     for (auto& s : subscriptions_)
-        s->prepare();
+        s->prepare(*copies_);
     {
         const std::lock_guard lock(asked_mutex_);
         loop_ = &runtime::loop::current();
@@ -145,14 +151,18 @@ runtime::task<report> service::run()
             for (std::uint32_t i = 0; i < s->workers(); ++i)
                 workers.spawn(s->work());
         }
+        workers.spawn(copies_->run());
         try {
             co_await serve();
         } catch (...) {
             failure = std::current_exception();
         }
-        // Whatever is still in a handler now has no connection to settle on.
+        // Whatever is still in a handler now has no connection to settle on; copies have one.
         if (!cut_short_)
-            co_await until_cut_short(wait_for_handlers());
+            co_await until_cut_short(wait_until_done());
+        copies_->close();
+        if (!cut_short_)
+            co_await until_cut_short(copies_->closed());
         for (auto& s : subscriptions_) {
             s->abandon();
             s->close_inbox();
@@ -295,6 +305,9 @@ runtime::task<> service::start_on(amqp::connection& c)
 {
     if (stop_.is_set())
         co_return;
+    if (!started_once_ && std::any_of(subscriptions_.begin(), subscriptions_.end(),
+                                      [](const auto& s) { return s->publishes_copies(); }))
+        co_await connect_for_copies();
     if (declare_topology_)
         co_await declare_exchanges(c, exchanges_);
     for (auto& s : subscriptions_)
@@ -304,6 +317,17 @@ runtime::task<> service::start_on(amqp::connection& c)
     started_once_ = true;
     last_start_ = runtime::loop::current().now();
     started_.set();
+}
+
+runtime::task<> service::connect_for_copies()
+{
+    try {
+        co_await copies_->ready();
+    } catch (const runtime::operation_cancelled&) {
+        throw;
+    } catch (const std::exception& e) {
+        throw start_error(fmt::format("the connection for copies: {}", e.what()));
+    }
 }
 
 runtime::task<> service::consume_until_stopped(amqp::connection& c)
@@ -322,6 +346,8 @@ runtime::task<> service::drain_within_deadline()
     auto& loop = runtime::loop::current();
     const auto began = loop.now();
     phase_ = phase::draining;
+    for (auto& s : subscriptions_)
+        s->finish_up(loop.now() + time_to_drain(), drain_timers_);
     if (!cut_short_)
         co_await until_cut_short(drain_subscriptions());
     drain_time_ = loop.now() - began;
@@ -340,10 +366,10 @@ runtime::task<> service::drain_subscriptions()
     });
 }
 
-runtime::task<> service::wait_for_handlers()
+runtime::task<> service::wait_until_done()
 {
     for (auto& s : subscriptions_)
-        co_await s->wait_for_handlers();
+        co_await s->wait_until_done();
 }
 
 runtime::task<> service::until_cut_short(runtime::task<> what)
@@ -452,7 +478,8 @@ report service::make_report() const
 {
     report r;
     for (const auto& s : subscriptions_)
-        r.queues.push_back({.queue = s->queue().name, .metrics = s->metrics()});
+        r.queues.push_back(
+            {.queue = s->queue().name, .metrics = s->metrics(), .unfinished = s->unfinished()});
     r.reconnects = reconnects_;
     r.drain_time = drain_time_;
     r.cut_short = cut_short_;

@@ -5,10 +5,12 @@
 #include <acquit/runtime/scope.h>
 #include <acquit/runtime/task.h>
 #include <acquit/settle/backoff.h>
+#include <acquit/settle/copy_publisher.h>
 #include <acquit/settle/exchange.h>
 #include <acquit/settle/handler.h>
+#include <acquit/settle/queue.h>
 #include <acquit/settle/report.h>
-#include <acquit/settle/subscription.h>
+#include <acquit/settle/subscription_steps.h>
 
 #include <chrono>
 #include <cstdint>
@@ -32,8 +34,12 @@ namespace acquit::settle {
 /// cause. Once it runs, a lost connection is made again with backoff, for ever; whatever was open
 /// then is delivered again by the broker, and outcomes that come too late are stale and reported.
 ///
+/// Copies of messages (retries with a limit on classic queues, most delays) are published on a
+/// connection of their own, in confirm mode; their originals are settled when the broker has them.
+///
 /// Drain, on `stop()`: consumers are cancelled, what was received is handled (or given back, by
-/// policy), settlements are written, a round trip proves that the broker has them, and channels and
+/// policy), delays that this process keeps come to their end, copies are confirmed, settlements are
+/// written, a round trip proves that the broker has them, and channels and
 /// connection close with their handshakes. One deadline bounds it; `abort()` ends it early.
 class service {
 public:
@@ -50,13 +56,30 @@ public:
     /// what is needed is checked.
     service& declare_topology(bool yes);
     service& exchange(exchange_description e);
-    /// The steps of the result (`concurrency`, `max_attempts`, ...) belong to this subscription.
+    /// The steps of the result (`concurrency`, `max_attempts`, ...) belong to this subscription; see
+    /// subscription_steps.h. A queue that is only named is taken as it is.
     template <handler H>
-    subscription& consume(queue_description queue, H handler)
+    quorum_subscription& consume(quorum_queue queue, H handler)
     {
-        return add(std::move(queue), erase_handler(std::move(handler)));
+        return add<quorum_subscription>(std::move(queue), erase_handler(std::move(handler)));
+    }
+    template <handler H>
+    classic_subscription& consume(classic_queue queue, H handler)
+    {
+        return add<classic_subscription>(std::move(queue), erase_handler(std::move(handler)));
+    }
+    template <handler H>
+    existing_subscription& consume(existing_queue queue, H handler)
+    {
+        return add<existing_subscription>(std::move(queue), erase_handler(std::move(handler)));
+    }
+    template <handler H>
+    existing_subscription& consume(std::string queue, H handler)
+    {
+        return consume(existing_queue(std::move(queue)), std::move(handler));
     }
     service& drain(drain_policy policy);
+    service& drain_timers(timers_at_drain policy);
     /// How long a drain may take. Default 30 s.
     service& drain_deadline(std::chrono::nanoseconds limit);
     /// How long the first connection may be refused or silent before the start fails. Default 30 s;
@@ -95,15 +118,24 @@ private:
         closing
     };
 
-    subscription& add(queue_description queue, std::unique_ptr<any_handler> handler);
+    template <class Subscription>
+    Subscription& add(queue_description queue, std::unique_ptr<any_handler> handler)
+    {
+        auto made = std::make_unique<Subscription>(std::move(queue), std::move(handler));
+        Subscription& added = *made;
+        add(std::move(made));
+        return added;
+    }
+    void add(std::unique_ptr<subscription> made);
     void refuse_problems() const;
     runtime::task<> serve();
     runtime::task<> one_connection();
     runtime::task<> start_on(amqp::connection& c);
+    runtime::task<> connect_for_copies();
     runtime::task<> consume_until_stopped(amqp::connection& c);
     runtime::task<> drain_subscriptions();
     runtime::task<> drain_within_deadline();
-    runtime::task<> wait_for_handlers();
+    runtime::task<> wait_until_done();
     /// Until it is done, the drain's deadline is over, or somebody aborts.
     runtime::task<> until_cut_short(runtime::task<> what);
     runtime::task<> abortable(runtime::task<> what);
@@ -130,7 +162,9 @@ private:
     backoff reconnect_backoff_ = backoff::exponential({});
     std::chrono::nanoseconds drain_deadline_ = std::chrono::seconds(30);
     std::chrono::nanoseconds start_deadline_ = std::chrono::seconds(30);
+    std::unique_ptr<copy_publisher> copies_; // while it runs
     drain_policy drain_policy_ = drain_policy::finish_received;
+    timers_at_drain drain_timers_ = timers_at_drain::wait;
     bool declare_topology_ = false;
 
     runtime::event stop_;

@@ -4,7 +4,8 @@
 #include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
 #include <acquit/settle/backoff.h>
-#include <acquit/settle/deliveries.h>
+#include <acquit/settle/delay_topology.h>
+#include <acquit/settle/detail/exception_text.h>
 #include <acquit/settle/subscription.h>
 #include <acquit/settle/topology.h>
 
@@ -20,38 +21,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Between two warnings of one subscription about delays that were not kept.
-constexpr auto delay_warning_interval = 60s;
-
 /// A consumer that lived so long was not doomed from the start: the next pause is short again.
 constexpr auto lasting = 5s;
-
-/// RabbitMQ: the channel process sends at most this many settlements of a quorum queue to its leader
-/// before it waits for them to be applied, and forgets the rest when the channel closes (server
-/// issue 10327).
-constexpr std::uint64_t quorum_commands_in_flight = 32;
-
-std::string text_of(const std::exception_ptr& why)
-{
-    try {
-        std::rethrow_exception(why);
-    } catch (const std::exception& e) {
-        return e.what();
-    } catch (...) {
-        return "an exception that is no std::exception";
-    }
-}
-
-bool is_cancellation(const std::exception_ptr& why) noexcept
-{
-    try {
-        std::rethrow_exception(why);
-    } catch (const runtime::operation_cancelled&) {
-        return true;
-    } catch (...) {
-        return false;
-    }
-}
 
 } // namespace
 
@@ -83,63 +54,81 @@ subscription::subscription(queue_description queue, std::unique_ptr<any_handler>
 
 subscription::~subscription() = default;
 
-subscription& subscription::concurrency(std::uint32_t handlers)
-{
-    concurrency_ = handlers;
-    return *this;
-}
-
-subscription& subscription::max_attempts(std::uint32_t n)
-{
-    limit_.max_attempts = n;
-    return *this;
-}
-
-subscription& subscription::dead_letter(std::string queue)
-{
-    limit_.dead_letter = std::move(queue);
-    return *this;
-}
-
-subscription& subscription::on_error(on_failure policy)
-{
-    on_failure_ = policy;
-    return *this;
-}
-
-subscription& subscription::flush(flush_policy policy)
-{
-    flush_policy_ = policy;
-    return *this;
-}
-
 std::vector<std::string> subscription::problems(bool declare_topology) const
 {
     std::vector<std::string> found = queue_.problems();
     const auto about = [this](std::string_view what) {
         return fmt::format("queue \"{}\": {}", queue_.name, what);
     };
-    for (auto& problem : limit_problems(queue_, limit_, declare_topology))
+    for (auto& problem : limit_problems(queue_, settings_.limit, declare_topology))
         found.push_back(std::move(problem));
-    if (auto problem = validate(flush_policy_, queue_.prefetch))
+    if (auto problem = validate(settings_.flush, queue_.prefetch))
         found.push_back(about(*problem));
-    if (concurrency_ == 0)
+    const auto concurrency = settings_.concurrency;
+    if (concurrency == 0)
         found.push_back(about("concurrency(0) would handle nothing: give at least 1"));
-    if (!no_ack() && concurrency_ > queue_.prefetch)
+    if (!no_ack() && concurrency > queue_.prefetch)
         found.push_back(
             about(fmt::format("concurrency({}) above the prefetch of {} can never be used: raise "
                               "prefetch or lower concurrency",
-                              concurrency_, queue_.prefetch)));
-    if (limit_.max_attempts && queue_.kind != queue_kind::quorum)
-        found.push_back(
-            about("max_attempts needs a quorum queue, whose server counts the deliveries; "
-                  "declare it as quorum_queue, or leave max_attempts out"));
+                              concurrency, queue_.prefetch)));
+    for (auto& problem : retry_problems(declare_topology))
+        found.push_back(about(problem));
     return found;
 }
 
-void subscription::prepare()
+std::vector<std::string> subscription::retry_problems(bool declare_topology) const
 {
-    settler_ = std::make_unique<settler>(flush_policy_, queue_.prefetch);
+    std::vector<std::string> found;
+    const auto& limit = settings_.limit;
+    const auto mode = settings_.delay.kind();
+    if (no_ack() &&
+        (limit.max_attempts || limit.dead_letter || settings_.pause || mode != delay::mode::none))
+        found.emplace_back("a handler of messages without acknowledgements retries nothing: leave "
+                           "max_attempts, dead_letter, delay and backoff out, or let the handler "
+                           "take a delivery");
+    if (auto problem = settings_.delay.problem(queue_, declare_topology))
+        found.push_back(std::move(*problem));
+    if (settings_.pause) {
+        if (auto problem = settings_.pause->problem())
+            found.push_back("backoff: " + *problem);
+        if (mode == delay::mode::native)
+            found.emplace_back("backoff beside delay::native: the server delays retries already; "
+                               "keep one");
+        else if (mode == delay::mode::none && queue_.kind != queue_kind::classic)
+            found.emplace_back("backoff needs a delay on this type of queue: add "
+                               "delay(delay::dlx_ttl()), delay::buckets() or delay::hold(n)");
+    }
+    if (settings_.failure && settings_.failure->kind() == outcome_kind::ack)
+        found.emplace_back("on_error(ack) would lose what the handler failed at: use retry(), "
+                           "retry_after(d), drop or on_failure::stop");
+    if (settings_.counter_header.empty() || settings_.counter_header.size() > argument_name_max)
+        found.push_back(fmt::format("counter_header has {} bytes: give a name of 1 to {}",
+                                    settings_.counter_header.size(), argument_name_max));
+    return found;
+}
+
+bool subscription::publishes_copies() const noexcept
+{
+    return settings_.delay.copies() || (queue_.kind == queue_kind::classic &&
+                                        (settings_.limit.max_attempts || settings_.pause));
+}
+
+void subscription::prepare(copy_publisher& publisher)
+{
+    settler_ = std::make_unique<settler>(settings_.flush, queue_.prefetch);
+    retrier_ =
+        std::make_unique<retrier>(retrier::options{.rules = {.queue = queue_.name,
+                                                             .kind = queue_.kind,
+                                                             .limit = settings_.limit,
+                                                             .delay = settings_.delay,
+                                                             .pause = settings_.pause,
+                                                             .hold_max = hold_max_of(queue_)},
+                                                   .order = settings_.order,
+                                                   .counter_header = settings_.counter_header},
+                                  *settler_, publisher);
+    const auto* beyond = settings_.delay.overflow();
+    hops_ = (beyond != nullptr ? *beyond : settings_.delay).kind() == delay::mode::buckets;
     inbox_ = std::make_unique<inbox>(*settler_, no_ack());
     inbox_->on_end(
         [](void* self, std::exception_ptr why) noexcept {
@@ -157,7 +146,7 @@ void subscription::prepare()
 
 std::uint32_t subscription::workers() const noexcept
 {
-    return handler_->plain() ? 0 : concurrency_;
+    return handler_->plain() ? 0 : settings_.concurrency;
 }
 
 runtime::task<> subscription::start(amqp::connection& c, bool declare_topology)
@@ -172,20 +161,27 @@ runtime::task<> subscription::start(amqp::connection& c, bool declare_topology)
         throw;
     }
     health_ = health::consuming;
-    runtime::log(
-        runtime::log_level::info, "consuming",
-        {{"queue", queue_name_},
-         {"prefetch", std::to_string(queue_.prefetch)},
-         {"limit", limit_.max_attempts
-                       ? fmt::format("{} deliveries, counted by the broker", *limit_.max_attempts)
-                       : "none"},
-         {"then", limit_.dead_letter ? "to " + *limit_.dead_letter : "-"}});
+    const auto& limit = settings_.limit;
+    const auto counted_by = queue_.kind == queue_kind::quorum
+                                ? std::string("the broker")
+                                : "the header " + settings_.counter_header;
+    runtime::log(runtime::log_level::info, "consuming",
+                 {{"queue", queue_name_},
+                  {"prefetch", std::to_string(queue_.prefetch)},
+                  {"limit", limit.max_attempts ? fmt::format("{} deliveries, counted by {}",
+                                                             *limit.max_attempts, counted_by)
+                                               : "none"},
+                  {"then", limit.dead_letter    ? "to " + *limit.dead_letter
+                           : limit.max_attempts ? "rejected"
+                                                : "-"},
+                  {"delay", std::string(settle::name(settings_.delay.kind()))}});
 }
 
-runtime::task<> subscription::wait_for_handlers()
+runtime::task<> subscription::wait_until_done()
 {
     while (inbox_->backlog() != 0 || inbox_->in_hand() != 0)
         co_await idle_.wait();
+    co_await retrier_->idle();
 }
 
 runtime::task<> subscription::declare_or_check(amqp::connection& c, bool declare_topology)
@@ -195,9 +191,14 @@ runtime::task<> subscription::declare_or_check(amqp::connection& c, bool declare
         co_return;
     // Not as one expression: GCC 14 runs both arms of ?: that await a string.
     if (declare_topology)
-        queue_name_ = co_await declare_queue(c, queue_, limit_);
+        queue_name_ = co_await declare_queue(c, queue_, settings_.limit, settings_.delay);
     else
-        queue_name_ = co_await check_queue(c, queue_, limit_);
+        queue_name_ = co_await check_queue(c, queue_, settings_.limit);
+    retrier_->queue_name(queue_name_);
+    if (declare_topology)
+        co_await declare_delay(c, queue_, queue_name_, settings_.delay);
+    else
+        co_await check_delay(c, queue_, queue_name_, settings_.delay);
 }
 
 runtime::task<> subscription::consume_on_new_channel(amqp::connection& c)
@@ -296,7 +297,7 @@ void subscription::interrupted(std::exception_ptr why) noexcept
         let_go_of_channel();
         if (channel_->owner().is_open())
             runtime::log(runtime::log_level::warning, "channel lost",
-                         {{"queue", queue_name_}, {"reason", text_of(why)}});
+                         {{"queue", queue_name_}, {"reason", detail::text_of(why)}});
     }
     if (health_ == health::consuming)
         health_ = health::reconnecting;
@@ -307,6 +308,7 @@ void subscription::interrupted(std::exception_ptr why) noexcept
 void subscription::let_go_of_channel() noexcept
 {
     counts_.dropped_unhandled += inbox_->detach();
+    retrier_->lose();
     counts_.stale += settler_->detach();
 }
 
@@ -319,197 +321,6 @@ void subscription::lose() noexcept
         health_ = health::reconnecting;
 }
 
-runtime::task<> subscription::work()
-{
-    while (held_delivery* d = co_await inbox_->take()) {
-        std::optional<outcome> decided;
-        std::exception_ptr failure;
-        try {
-            if (!d->body_dropped())
-                decided = co_await handler_->start(*d);
-        } catch (...) {
-            failure = std::current_exception();
-        }
-        if (d->body_dropped())
-            refuse_oversized(*d);
-        else if (decided)
-            finish(*d, *decided);
-        else
-            handler_failed(*d, failure);
-        inbox_->release(*d);
-        if (inbox_->in_hand() == 0 && inbox_->backlog() == 0)
-            idle_.notify_all();
-    }
-}
-
-bool subscription::handle_plain(passing_delivery& d) noexcept
-{
-    try {
-        if (d.body_dropped())
-            refuse_oversized(d);
-        else
-            finish(d, handler_->call(d));
-    } catch (...) {
-        handler_failed(d, std::current_exception());
-    }
-    return true;
-}
-
-void subscription::refuse_oversized(delivery& d) noexcept
-{
-    // Nobody can handle a body that is not there; an ack by habit would lose the message.
-    ++counts_.failed;
-    runtime::log(runtime::log_level::error, "body above session_limits::body_size_max: dropped",
-                 {{"queue", queue_name_}, {"routing key", std::string(d.routing_key())}});
-    if (no_ack())
-        ++counts_.dropped; // the broker has forgotten it already
-    else
-        finish(d, drop);
-}
-
-void subscription::finish(delivery& d, outcome decided) noexcept
-{
-    if (no_ack()) {
-        ++counts_.acked;
-        return;
-    }
-    switch (decided.kind()) {
-    case outcome_kind::ack:
-        ++counts_.acked;
-        break;
-    case outcome_kind::drop:
-        ++counts_.dropped;
-        break;
-    case outcome_kind::retry_after:
-        ++counts_.delays_dropped;
-        warn_of_dropped_delay();
-        [[fallthrough]];
-    case outcome_kind::retry:
-        ++counts_.retried;
-        break;
-    }
-    if (inbox_->settle(d, disposition_of(decided)) != settled::done) {
-        ++counts_.stale;
-        runtime::log(runtime::log_level::debug, "settlement came after its channel was gone",
-                     {{"queue", queue_name_}, {"outcome", std::string(decided.name())}});
-    }
-}
-
-void subscription::handler_failed(delivery& d, std::exception_ptr why) noexcept
-{
-    if (cancelling_ && is_cancellation(why)) {
-        ++counts_.abandoned;
-        return;
-    }
-    ++counts_.failed;
-    runtime::log(runtime::log_level::error, "handler failed",
-                 {{"queue", queue_name_},
-                  {"attempt", std::to_string(d.attempt())},
-                  {"reason", text_of(why)}});
-    switch (on_failure_) {
-    case on_failure::retry:
-        finish(d, retry());
-        return;
-    case on_failure::drop:
-        finish(d, drop);
-        return;
-    case on_failure::stop:
-        ++counts_.abandoned;
-        if (stop_request_ != nullptr)
-            stop_request_(stop_object_, std::move(why));
-        return;
-    }
-}
-
-void subscription::warn_of_dropped_delay() noexcept
-{
-    const auto now = runtime::loop::current().now();
-    if (now < next_delay_warning_)
-        return;
-    next_delay_warning_ = now + delay_warning_interval;
-    runtime::log(runtime::log_level::warning,
-                 "retry_after on a queue without a declared delay: retried at once",
-                 {{"queue", queue_name_}, {"so far", std::to_string(counts_.delays_dropped)}});
-}
-
-runtime::task<> subscription::drain(drain_policy policy)
-{
-    health_ = health::draining;
-    if (channel_ != nullptr && channel_->is_open()) {
-        try {
-            if (!consumer_tag_.empty())
-                co_await channel_->cancel(consumer_tag_);
-        } catch (const amqp::channel_error& lost) {
-            runtime::log(runtime::log_level::warning, "channel lost while draining",
-                         {{"queue", queue_name_}, {"reason", lost.what()}});
-        } catch (const runtime::timed_out& late) {
-            // Its consumer may still get messages, and nothing says that settlements arrive.
-            runtime::log(runtime::log_level::warning, "channel given up while draining",
-                         {{"queue", queue_name_}, {"reason", late.what()}});
-            let_go_of_channel();
-            channel_.reset();
-        }
-    }
-    // Without acknowledgements there is nobody to give anything back to.
-    if (policy == drain_policy::give_back && !no_ack()) {
-        const auto untouched = inbox_->withdraw_backlog();
-        counts_.given_back += untouched.count;
-        if (untouched.count != 0)
-            settler_->give_back(untouched.first, untouched.last);
-    }
-    while (inbox_->backlog() != 0 || inbox_->in_hand() != 0)
-        co_await idle_.wait();
-    if (channel_ != nullptr && channel_->is_open()) {
-        try {
-            co_await settle_to_the_last();
-        } catch (const amqp::channel_error& lost) {
-            // The other subscriptions drain on.
-            runtime::log(runtime::log_level::warning,
-                         "channel lost while its last settlements were on their way",
-                         {{"queue", queue_name_}, {"reason", lost.what()}});
-        } catch (const runtime::timed_out& late) {
-            runtime::log(runtime::log_level::warning,
-                         "nothing says that the last settlements have arrived",
-                         {{"queue", queue_name_}, {"reason", late.what()}});
-        }
-    }
-    health_ = health::stopped;
-}
-
-runtime::task<> subscription::settle_to_the_last()
-{
-    settler_->flush();
-    co_await channel_->barrier();
-    if (queue_.kind != queue_kind::classic) {
-        // The round trip says that the channel process has handled the frames. Of many it has
-        // stashed all but the first, and nothing tells when it has sent them on: give it the time.
-        // A stashed settlement frees no slot of the window, so no more than the prefetch are there.
-        std::uint64_t stashed =
-            std::min<std::uint64_t>(settler_->metrics().frames, queue_.prefetch);
-        for (; stashed > quorum_commands_in_flight; stashed -= quorum_commands_in_flight) {
-            co_await runtime::sleep(10ms);
-            co_await channel_->barrier();
-        }
-    }
-    channel_->on_lost = nullptr;
-    co_await channel_->close();
-    let_go_of_channel();
-    channel_.reset();
-    consumer_tag_.clear();
-}
-
-void subscription::abandon() noexcept
-{
-    if (inbox_ == nullptr)
-        return;
-    const auto untouched = inbox_->withdraw_backlog();
-    counts_.abandoned += untouched.count;
-    settler_->flush();
-    cancelling_ = true;
-    if (health_ != health::failed)
-        health_ = health::stopped;
-}
-
 subscription_metrics subscription::metrics() const
 {
     subscription_metrics now = counts_;
@@ -519,6 +330,8 @@ subscription_metrics subscription::metrics() const
         now.in_handler = inbox_->in_hand();
         now.waiting = inbox_->backlog();
         now.settlement = settler_->metrics();
+        now.retries = retrier_->metrics();
+        now.stale += now.retries.stale;
     }
     return now;
 }

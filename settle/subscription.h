@@ -5,10 +5,15 @@
 #include <acquit/runtime/event.h>
 #include <acquit/runtime/random.h>
 #include <acquit/runtime/task.h>
+#include <acquit/settle/attempt.h>
+#include <acquit/settle/backoff.h>
+#include <acquit/settle/copy_publisher.h>
+#include <acquit/settle/delay.h>
 #include <acquit/settle/flush_policy.h>
 #include <acquit/settle/handler.h>
 #include <acquit/settle/inbox.h>
 #include <acquit/settle/queue_description.h>
+#include <acquit/settle/retrier.h>
 #include <acquit/settle/settler.h>
 #include <acquit/settle/topology_arguments.h>
 
@@ -34,6 +39,14 @@ enum class drain_policy : std::uint8_t {
     give_back,       ///< return them to the queue, uncounted where the broker can do so
 };
 
+/// What a drain does with messages that wait in this process for their delay to end.
+enum class timers_at_drain : std::uint8_t {
+    /// Each is published when its time comes (default). Those whose time is beyond the deadline are
+    /// published shortly before it: early instead of lost.
+    wait,
+    publish_now,
+};
+
 /// Where a subscription stands.
 enum class health : std::uint8_t {
     idle,
@@ -52,9 +65,8 @@ struct subscription_metrics {
     std::uint64_t redelivered = 0;
     std::uint64_t acked = 0;
     std::uint64_t dropped = 0;
-    std::uint64_t retried = 0;        ///< `retry()`, and `retry_after` where there is no delay
-    std::uint64_t delays_dropped = 0; ///< of these: asked for a delay that could not be kept
-    std::uint64_t failed = 0;         ///< handlers that threw; counted by outcome as well
+    std::uint64_t retried = 0; ///< `retry()` and `retry_after`, at the limit too
+    std::uint64_t failed = 0;  ///< handlers that threw; counted by outcome as well
     std::uint64_t given_back = 0;
     std::uint64_t stale =
         0; ///< outcomes that came after their channel was gone: nothing is written
@@ -65,30 +77,31 @@ struct subscription_metrics {
     std::uint64_t in_handler = 0;
     std::uint64_t waiting = 0;  ///< received, not yet in a handler
     std::uint64_t reopened = 0; ///< channels and consumers re-established
+    retry_metrics retries;
     settlement_metrics settlement;
 };
 
+/// What the steps of a subscription say.
+struct subscription_settings {
+    retry_limit limit;
+    settle::delay delay;
+    std::optional<settle::backoff> pause; ///< before `retry()`
+    settle::copies order = settle::copies::confirmed;
+    std::string counter_header{default_counter_header};
+    flush_policy flush;
+    std::uint32_t concurrency = 1;
+    /// For handlers that throw; nothing: `on_failure::stop`.
+    std::optional<outcome> failure = retry();
+};
+
 /// One consumer of one queue: its handler, its limits, its ledger. Made by `service::consume`, which
-/// also says how it lives; the steps are chained on what that returns.
+/// also says how it lives; the steps are chained on what that returns (subscription_steps.h).
 class subscription {
 public:
     subscription(queue_description queue, std::unique_ptr<any_handler> handler);
-    ~subscription();
+    virtual ~subscription();
     subscription(const subscription&) = delete;
     subscription& operator=(const subscription&) = delete;
-
-    // Steps, before the service runs.
-
-    /// How many coroutine handlers run at the same time; 1 keeps the order of the queue. More than
-    /// the prefetch is refused at start. Plain functions run one at a time whatever is said here.
-    subscription& concurrency(std::uint32_t handlers);
-    /// Deliveries of one message, the first included. Together with `dead_letter`.
-    subscription& max_attempts(std::uint32_t n);
-    /// The queue for messages that reached the limit.
-    subscription& dead_letter(std::string queue);
-    /// For handlers that throw. Default: `on_failure::retry`.
-    subscription& on_error(on_failure policy);
-    subscription& flush(flush_policy policy);
 
     [[nodiscard]] const queue_description& queue() const noexcept { return queue_; }
     [[nodiscard]] health state() const noexcept { return health_; }
@@ -96,6 +109,8 @@ public:
 
     // For the service.
 
+    /// It publishes copies from its first retry on, so that their connection belongs to the start.
+    [[nodiscard]] bool publishes_copies() const noexcept;
     /// Everything that is wrong with it; empty: it may start.
     [[nodiscard]] std::vector<std::string> problems(bool declare_topology) const;
     /// Declares or checks the topology, then consumes. Throws what went wrong, with the queue's name.
@@ -105,17 +120,27 @@ public:
     /// Handles deliveries until the inbox is closed. One of `workers()`.
     [[nodiscard]] runtime::task<> work();
     [[nodiscard]] std::uint32_t workers() const noexcept;
+    /// No message waits in this process beyond `until`.
+    void finish_up(runtime::time_point until, timers_at_drain timers) noexcept
+    {
+        retrier_->finish_up(until, timers == timers_at_drain::publish_now);
+    }
     /// Cancels the consumer, finishes by policy, settles, and closes the channel.
     [[nodiscard]] runtime::task<> drain(drain_policy policy);
     /// The drain was cut short: writes what is decided; what is not stays with the broker. Handlers
     /// that are cancelled from here on leave their delivery unsettled.
-    void abandon() noexcept;
-    /// Until no handler runs and nothing waits for one.
-    [[nodiscard]] runtime::task<> wait_for_handlers();
+    void abandon();
+    /// What `abandon` found open.
+    [[nodiscard]] const std::vector<unfinished_retry>& unfinished() const noexcept
+    {
+        return unfinished_;
+    }
+    /// Until no handler runs, nothing waits for one, and no copy or delay is open.
+    [[nodiscard]] runtime::task<> wait_until_done();
     /// The connection is gone.
     void lose() noexcept;
     /// Before the workers begin.
-    void prepare();
+    void prepare(copy_publisher& publisher);
     void close_inbox() noexcept { inbox_->close(); }
 
     /// Called (once) when `on_failure::stop` applies.
@@ -125,6 +150,9 @@ public:
         stop_request_ = request;
         stop_object_ = service;
     }
+
+protected:
+    subscription_settings settings_;
 
 private:
     runtime::task<> declare_or_check(amqp::connection& c, bool declare_topology);
@@ -136,19 +164,17 @@ private:
     void refuse_oversized(delivery& d) noexcept;
     void handler_failed(delivery& d, std::exception_ptr why) noexcept;
     bool handle_plain(passing_delivery& d) noexcept;
-    void warn_of_dropped_delay() noexcept;
+    /// What no handler shall see.
+    bool disposed_of(delivery& d) noexcept;
+    [[nodiscard]] std::vector<std::string> retry_problems(bool declare_topology) const;
     void interrupted(std::exception_ptr why) noexcept;
     void let_go_of_channel() noexcept;
     [[nodiscard]] bool no_ack() const noexcept { return handler_->no_ack(); }
 
     queue_description queue_;
     std::unique_ptr<any_handler> handler_;
-    retry_limit limit_;
-    flush_policy flush_policy_;
-    std::uint32_t concurrency_ = 1;
-    on_failure on_failure_ = on_failure::retry;
-
     std::unique_ptr<settler> settler_;
+    std::unique_ptr<retrier> retrier_;
     std::unique_ptr<inbox> inbox_;
     std::unique_ptr<amqp::channel> channel_;
     std::string consumer_tag_;
@@ -159,9 +185,10 @@ private:
     void* stop_object_ = nullptr;
     subscription_metrics counts_;
     runtime::random_source random_;
-    runtime::time_point next_delay_warning_{};
+    std::vector<unfinished_retry> unfinished_;
     health health_ = health::idle;
     bool cancelling_ = false;
+    bool hops_ = false; // deliveries may have to be sent on
 };
 
 } // namespace acquit::settle

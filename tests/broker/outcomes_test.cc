@@ -241,7 +241,7 @@ TEST(S5_retry_after, without_a_declared_delay_a_message_comes_back_at_once_and_i
                 return ack;
             });
             const auto r = co_await while_serving(s, [&]() -> task<> { co_await done.wait(); });
-            EXPECT_EQ(r.queues.at(0).metrics.delays_dropped, 1U);
+            EXPECT_EQ(r.queues.at(0).metrics.retries.delays_dropped, 1U);
             expect_adds_up(r);
         });
     });

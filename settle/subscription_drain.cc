@@ -1,0 +1,103 @@
+/// The end of a subscription: in order, or cut short.
+
+#include <acquit/runtime/log.h>
+#include <acquit/runtime/loop.h>
+#include <acquit/runtime/timer.h>
+#include <acquit/settle/subscription.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace acquit::settle {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// RabbitMQ: the channel process sends at most this many settlements of a quorum queue to its leader
+/// before it waits for them to be applied, and forgets the rest when the channel closes (server
+/// issue 10327).
+constexpr std::uint64_t quorum_commands_in_flight = 32;
+
+} // namespace
+
+runtime::task<> subscription::drain(drain_policy policy)
+{
+    health_ = health::draining;
+    if (channel_ != nullptr && channel_->is_open()) {
+        try {
+            if (!consumer_tag_.empty())
+                co_await channel_->cancel(consumer_tag_);
+        } catch (const amqp::channel_error& lost) {
+            runtime::log(runtime::log_level::warning, "channel lost while draining",
+                         {{"queue", queue_name_}, {"reason", lost.what()}});
+        } catch (const runtime::timed_out& late) {
+            // Its consumer may still get messages, and nothing says that settlements arrive.
+            runtime::log(runtime::log_level::warning, "channel given up while draining",
+                         {{"queue", queue_name_}, {"reason", late.what()}});
+            let_go_of_channel();
+            channel_.reset();
+        }
+    }
+    // Without acknowledgements there is nobody to give anything back to.
+    if (policy == drain_policy::give_back && !no_ack()) {
+        const auto untouched = inbox_->withdraw_backlog();
+        counts_.given_back += untouched.count;
+        if (untouched.count != 0)
+            settler_->give_back(untouched.first, untouched.last);
+    }
+    co_await wait_until_done();
+    if (channel_ != nullptr && channel_->is_open()) {
+        try {
+            co_await settle_to_the_last();
+        } catch (const amqp::channel_error& lost) {
+            // The other subscriptions drain on.
+            runtime::log(runtime::log_level::warning,
+                         "channel lost while its last settlements were on their way",
+                         {{"queue", queue_name_}, {"reason", lost.what()}});
+        } catch (const runtime::timed_out& late) {
+            runtime::log(runtime::log_level::warning,
+                         "nothing says that the last settlements have arrived",
+                         {{"queue", queue_name_}, {"reason", late.what()}});
+        }
+    }
+    health_ = health::stopped;
+}
+
+runtime::task<> subscription::settle_to_the_last()
+{
+    settler_->flush();
+    co_await channel_->barrier();
+    if (queue_.kind != queue_kind::classic) {
+        // The round trip says that the channel process has handled the frames. Of many it has
+        // stashed all but the first, and nothing tells when it has sent them on: give it the time.
+        // A stashed settlement frees no slot of the window, so no more than the prefetch are there.
+        std::uint64_t stashed =
+            std::min<std::uint64_t>(settler_->metrics().frames, queue_.prefetch);
+        for (; stashed > quorum_commands_in_flight; stashed -= quorum_commands_in_flight) {
+            co_await runtime::sleep(10ms);
+            co_await channel_->barrier();
+        }
+    }
+    channel_->on_lost = nullptr;
+    co_await channel_->close();
+    let_go_of_channel();
+    channel_.reset();
+    consumer_tag_.clear();
+}
+
+void subscription::abandon()
+{
+    if (inbox_ == nullptr)
+        return;
+    const auto untouched = inbox_->withdraw_backlog();
+    counts_.abandoned += untouched.count;
+    for (auto& left : retrier_->abandon())
+        unfinished_.push_back(std::move(left));
+    settler_->flush();
+    cancelling_ = true;
+    if (health_ != health::failed)
+        health_ = health::stopped;
+}
+
+} // namespace acquit::settle
