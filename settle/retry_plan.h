@@ -18,12 +18,12 @@
 namespace acquit::settle {
 
 struct retry_rules {
-    std::string queue; ///< the name that the server knows
+    std::string queue{}; ///< the name that the server knows
     queue_kind kind = queue_kind::classic;
-    retry_limit limit;
-    settle::delay delay;
+    retry_limit limit{};
+    settle::delay delay{};
     /// Delays `retry()` itself; nothing: at once.
-    std::optional<backoff> pause;
+    std::optional<backoff> pause{};
     /// The longest time that `delay::hold` keeps a delivery.
     std::chrono::nanoseconds hold_max = std::chrono::minutes(20);
 };

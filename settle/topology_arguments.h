@@ -44,9 +44,9 @@ inline constexpr server_version count_travels_since{4, 3, 0};
 
 struct retry_limit {
     /// Deliveries of one message, the first included; nothing: no limit. 0 is a problem.
-    std::optional<std::uint32_t> max_attempts;
+    std::optional<std::uint32_t> max_attempts{};
     /// The queue for what reached the limit.
-    std::optional<std::string> dead_letter;
+    std::optional<std::string> dead_letter{};
 };
 
 struct declared_arguments {
