@@ -103,6 +103,15 @@ TEST(limit_R3, a_classic_queue_needs_no_dead_letter_queue_to_have_a_limit)
                 IsEmpty());
 }
 
+TEST(limit_R3, a_queue_of_unknown_type_has_no_limit)
+{
+    EXPECT_THAT(limit_problems("q", {.max_attempts = 3}, true),
+                ElementsAre(AllOf(HasSubstr("queue 'q'"), HasSubstr("classic_queue or quorum"))));
+    EXPECT_THAT(limit_problems("q", {.max_attempts = 3, .dead_letter = "d"}, false),
+                ElementsAre(HasSubstr("classic_queue or quorum")));
+    EXPECT_THAT(limit_problems("q", {}, false), IsEmpty());
+}
+
 TEST(limit_R5, half_a_pair_is_refused)
 {
     EXPECT_THAT(
@@ -173,8 +182,59 @@ TEST(topology_arguments_D7, delayed_retry_is_refused_before_4_3)
 {
     const queue_description queue = quorum_queue{"q"}.delayed_retry(1s, 10s);
     EXPECT_THAT(arguments_of(queue, {}, v4_0).problems,
-                ElementsAre(HasSubstr("needs RabbitMQ 4.3")));
+                ElementsAre(AllOf(HasSubstr("need RabbitMQ 4.3"), HasSubstr("4.0.5"))));
     EXPECT_THAT(arguments_of(queue, {}, v4_3).problems, IsEmpty());
+}
+
+TEST(topology_arguments_D7, native_becomes_arguments_of_the_queue)
+{
+    const auto declared = arguments_of(quorum_queue{"q"}, five, v4_3, delay::native(1s, 90s));
+    EXPECT_THAT(declared.problems, IsEmpty());
+    EXPECT_EQ(text_argument(declared.table, "x-delayed-retry-type"), "failed");
+    EXPECT_EQ(integer_argument(declared.table, "x-delayed-retry-min"), 1000);
+    EXPECT_EQ(integer_argument(declared.table, "x-delayed-retry-max"), 90'000);
+    // Beside the limit, not in place of it.
+    EXPECT_EQ(integer_argument(declared.table, "x-delivery-limit"), 4);
+}
+
+TEST(topology_arguments_D7, native_on_an_older_server_is_refused_since_that_would_ignore_it)
+{
+    for (const auto old : {v3_10, v4_0, server_version{4, 2, 9}})
+        EXPECT_THAT(
+            arguments_of(quorum_queue{"q"}, {}, old, delay::native(1s, 2s)).problems,
+            ElementsAre(AllOf(HasSubstr("queue 'q'"), HasSubstr("delay::native"), HasSubstr("4.3"),
+                              HasSubstr(old.text()), HasSubstr("delay::dlx_ttl()"))));
+    EXPECT_THAT(arguments_of(quorum_queue{"q"}, {}, {}, delay::native(1s, 2s)).problems,
+                ElementsAre(HasSubstr("no RabbitMQ")));
+}
+
+TEST(topology_arguments_D7, the_same_numbers_twice_are_one_and_other_numbers_are_a_problem)
+{
+    const queue_description same = quorum_queue{"q"}.delayed_retry(1s, 9s);
+    EXPECT_THAT(arguments_of(same, {}, v4_3, delay::native(1s, 9s)).problems, IsEmpty());
+    EXPECT_EQ(arguments_of(same, {}, v4_3, delay::native(1s, 9s)).table, same.arguments);
+    EXPECT_THAT(arguments_of(same, {}, v4_3, delay::native(2s, 9s)).problems,
+                ElementsAre(AllOf(HasSubstr("queue 'q'"), HasSubstr("delay::native(2000 ms, 9000"),
+                                  HasSubstr("x-delayed-retry-min"), HasSubstr("1000"))));
+    const queue_description other = quorum_queue{"q"}.argument("x-delayed-retry-type", "all");
+    EXPECT_THAT(arguments_of(other, {}, v4_3, delay::native(1s, 9s)).problems,
+                ElementsAre(HasSubstr("x-delayed-retry-type")));
+}
+
+TEST(topology_arguments_D7, what_native_cannot_be_is_a_problem_here_too)
+{
+    EXPECT_THAT(arguments_of(classic_queue{"q"}, {}, v4_3, delay::native(1s, 9s)).problems,
+                ElementsAre(HasSubstr("quorum_queue")));
+    EXPECT_THAT(arguments_of(quorum_queue{"q"}, {}, v4_3, delay::native(0s, 9s)).problems,
+                ElementsAre(HasSubstr("at least 1 ms")));
+}
+
+TEST(topology_arguments, other_delays_leave_the_queue_as_it_is)
+{
+    const queue_description queue = quorum_queue{"q"};
+    for (const auto& waiting :
+         {delay::none(), delay::hold(2), delay::dlx_ttl(), delay::buckets(), delay::plugin_dme()})
+        EXPECT_EQ(arguments_of(queue, {}, v4_0, waiting).table, queue.arguments);
 }
 
 TEST(topology_arguments, at_least_once_dead_lettering_needs_somewhere_to_go)
