@@ -51,25 +51,6 @@ const delay* parking_of(const delay& waiting) noexcept
     return waiting.overflow() != nullptr ? waiting.overflow() : &waiting;
 }
 
-std::string_view text(delay::mode mode) noexcept
-{
-    switch (mode) {
-    case delay::mode::none:
-        return "delay::none";
-    case delay::mode::hold:
-        return "delay::hold";
-    case delay::mode::dlx_ttl:
-        return "delay::dlx_ttl";
-    case delay::mode::buckets:
-        return "delay::buckets";
-    case delay::mode::plugin_dme:
-        return "delay::plugin_dme";
-    case delay::mode::native:
-        return "delay::native";
-    }
-    return "delay";
-}
-
 std::string plugin_missing(const std::string& origin)
 {
     return fmt::format(
@@ -155,11 +136,11 @@ std::string missing_target(std::string_view what, const std::string& target,
                            const std::string& origin, const delay& waiting,
                            const amqp::wire::table& arguments)
 {
-    return fmt::format("{} \"{}\" of {} for queue \"{}\" is not there (404 NOT_FOUND), and the "
-                       "broker would drop what is sent to it: use declare_topology(true), or "
-                       "declare it with arguments {}",
-                       what, target, text(waiting.kind()), origin,
-                       amqp::wire::describe(arguments.view()));
+    return fmt::format(
+        "{} \"{}\" of delay::{} for queue \"{}\" is not there (404 NOT_FOUND), and the "
+        "broker would drop what is sent to it: use declare_topology(true), or "
+        "declare it with arguments {}",
+        what, target, name(waiting.kind()), origin, amqp::wire::describe(arguments.view()));
 }
 
 } // namespace
