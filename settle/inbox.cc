@@ -48,6 +48,7 @@ void inbox::on_delivery(const amqp::content_event& content,
     if (direct_ != nullptr) {
         passing_delivery passing;
         passing.read(content, settler_.epoch());
+        passing.counter_header_ = counter_header_;
         if (direct_(object_, passing))
             return;
     }
@@ -71,6 +72,7 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
     held_delivery& d = *std::exchange(free_, free_->next_);
     d.next_ = nullptr;
     d.read(content, settler_.epoch());
+    d.counter_header_ = counter_header_;
 
     auto& connection = channel_->owner();
     const bool crowded = connection.input().held_segments() >= held_segments_max;

@@ -75,6 +75,9 @@ public:
         notice_object_ = object;
     }
 
+    /// The header of copies that counts attempts; the text must outlive the inbox.
+    void count_by(const std::string& counter_header) noexcept { counter_header_ = &counter_header; }
+
     class take_op;
     /// The next delivery; null once the inbox is closed and empty.
     [[nodiscard]] take_op take() noexcept;
@@ -128,6 +131,7 @@ private:
     runtime::waiter_list takers_;
     direct_handler direct_ = nullptr;
     void* object_ = nullptr;
+    const std::string* counter_header_ = nullptr;
     notice notice_ = nullptr;
     void* notice_object_ = nullptr;
     std::uint64_t received_ = 0;

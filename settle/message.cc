@@ -31,7 +31,9 @@ void message::read(const amqp::content_event& content) noexcept
 
 std::uint32_t delivery::attempt() const noexcept
 {
-    return attempt_of(headers(), redelivered_);
+    return attempt_of(headers(), redelivered_,
+                      counter_header_ != nullptr ? std::string_view(*counter_header_)
+                                                 : default_counter_header);
 }
 
 void delivery::read(const amqp::content_event& content, std::uint32_t epoch) noexcept

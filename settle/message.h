@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace acquit::settle {
@@ -78,6 +79,7 @@ protected:
     friend class retrier;
     void read(const amqp::content_event& content, std::uint32_t epoch) noexcept;
 
+    const std::string* counter_header_ = nullptr; // of copies; null: the default one
     std::uint64_t tag_ = 0;
     std::uint32_t epoch_ = 0; // of the channel: a newer one does not know the tag
     bool redelivered_ = false;

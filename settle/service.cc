@@ -248,6 +248,20 @@ runtime::task<> service::one_connection()
             self.phase_ = phase::connecting;
         }
     } const leaving{*this};
+    std::exception_ptr refused;
+    try {
+        co_await serve_on(c, refused);
+    } catch (const amqp::connection_error&) {
+        // A broker may end the connection over what it refuses: the refusal says more.
+        if (!refused)
+            throw;
+    }
+    if (refused)
+        std::rethrow_exception(refused);
+}
+
+runtime::task<> service::serve_on(amqp::connection& c, std::exception_ptr& refused)
+{
     co_await runtime::with_scope([&](runtime::scope& s) -> runtime::task<> {
         connected_ = &s;
         s.spawn(c.run());
@@ -260,7 +274,6 @@ runtime::task<> service::one_connection()
             s.cancel();
             co_return;
         }
-        std::exception_ptr refused;
         phase_ = phase::starting;
         co_await runtime::with_scope([&](runtime::scope& asking) -> runtime::task<> {
             asking.spawn(leave_when_late());
@@ -281,8 +294,6 @@ runtime::task<> service::one_connection()
         } catch (const runtime::timed_out&) {
             silent = true;
         }
-        if (refused)
-            std::rethrow_exception(refused);
         if (silent)
             s.cancel();
     });

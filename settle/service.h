@@ -130,6 +130,8 @@ private:
     void refuse_problems() const;
     runtime::task<> serve();
     runtime::task<> one_connection();
+    /// `refused`: what made the start fail, if it did.
+    runtime::task<> serve_on(amqp::connection& c, std::exception_ptr& refused);
     runtime::task<> start_on(amqp::connection& c);
     runtime::task<> connect_for_copies();
     runtime::task<> consume_until_stopped(amqp::connection& c);

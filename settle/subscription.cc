@@ -130,6 +130,7 @@ void subscription::prepare(copy_publisher& publisher)
     const auto* beyond = settings_.delay.overflow();
     hops_ = (beyond != nullptr ? *beyond : settings_.delay).kind() == delay::mode::buckets;
     inbox_ = std::make_unique<inbox>(*settler_, no_ack());
+    inbox_->count_by(settings_.counter_header);
     inbox_->on_end(
         [](void* self, std::exception_ptr why) noexcept {
             static_cast<subscription*>(self)->interrupted(std::move(why));

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <utility>
 
 namespace acquit::settle::detail {
 
@@ -13,6 +14,8 @@ namespace {
 // More than a queue can have.
 constexpr int questions_max = 16;
 constexpr std::string_view none = "none";
+// RabbitMQ: how a text ends that is longer than a short string.
+constexpr std::string_view cut = "...";
 
 /// What stands between two parts of the text; nothing if either is missing.
 std::optional<std::string_view> between(std::string_view text, std::string_view before,
@@ -60,13 +63,32 @@ bool take_over_flag(bool& ours, std::string_view theirs)
     return std::exchange(ours, theirs == "true") != ours;
 }
 
-/// An argument that queues of the other type do not know, refused by name.
-std::optional<argument_conflict> unknown_argument_in(std::string_view text)
+/// As the broker would write it.
+std::string shown(const queue_description& queue, std::string_view argument)
 {
-    const auto argument = between(text, "invalid arg '", "'");
-    if (!argument)
-        return std::nullopt;
-    return argument_conflict{std::string(*argument), {}, std::string(none)};
+    if (argument == "durable")
+        return queue.durable ? "true" : "false";
+    if (argument == "auto_delete")
+        return queue.auto_delete ? "true" : "false";
+    if (argument == "exclusive")
+        return queue.exclusive ? "true" : "false";
+    const auto value = queue.arguments.view().find(argument);
+    if (!value)
+        return std::string(none);
+    if (const auto text = value->as_string())
+        return std::string(*text);
+    if (const auto number = value->as_int64())
+        return std::to_string(*number);
+    if (const auto flag = value->as_bool())
+        return *flag ? "true" : "false";
+    amqp::wire::table one;
+    one.set_raw(argument, *value);
+    return amqp::wire::describe(one.view());
+}
+
+std::string or_quotes(const std::string& value)
+{
+    return value.empty() ? "''" : value;
 }
 
 runtime::task<std::optional<std::string>> refusal_of(amqp::connection& c,
@@ -95,68 +117,74 @@ runtime::task<std::optional<std::string>> refusal_of(amqp::connection& c,
 
 std::optional<argument_conflict> conflict_in(std::string_view text)
 {
+    // One that queues of the broker's type do not have, or not beside the others.
+    if (const auto unknown = between(text, "invalid arg '", "'"))
+        return argument_conflict{std::string(*unknown), std::string(none)};
     const auto argument = between(text, "inequivalent arg '", "'");
-    const auto received = between(text, ": received ", " but current is ");
-    const auto current = between(text, " but current is ", {});
-    if (!argument || !received || !current)
+    if (!argument)
         return std::nullopt;
-    return argument_conflict{std::string(*argument), value_in(*received), value_in(*current)};
+    argument_conflict conflict{std::string(*argument), {}};
+    const auto current = between(text, " but current is ", {});
+    if (current && !current->ends_with(cut))
+        conflict.theirs = value_in(*current);
+    return conflict;
 }
 
 bool take_over(queue_description& queue, const argument_conflict& conflict)
 {
+    if (!conflict.theirs)
+        return false;
+    const std::string& theirs = *conflict.theirs;
     if (conflict.argument == "durable")
-        return take_over_flag(queue.durable, conflict.theirs);
+        return take_over_flag(queue.durable, theirs);
     if (conflict.argument == "auto_delete")
-        return take_over_flag(queue.auto_delete, conflict.theirs);
+        return take_over_flag(queue.auto_delete, theirs);
     if (conflict.argument == "exclusive")
-        return take_over_flag(queue.exclusive, conflict.theirs);
+        return take_over_flag(queue.exclusive, theirs);
     if (conflict.argument.size() > argument_name_max)
         return false;
     auto& arguments = queue.arguments;
-    if (conflict.theirs == none) // no argument of RabbitMQ has this value
+    if (theirs == none) // no argument of RabbitMQ has this value
         return arguments.remove(conflict.argument);
     const auto before = arguments;
-    if (const auto number = number_in(conflict.theirs))
+    if (const auto number = number_in(theirs))
         arguments.set(conflict.argument, *number);
-    else if (conflict.theirs == "true" || conflict.theirs == "false")
-        arguments.set(conflict.argument, conflict.theirs == "true");
+    else if (theirs == "true" || theirs == "false")
+        arguments.set(conflict.argument, theirs == "true");
     else
-        arguments.set(conflict.argument, conflict.theirs);
+        arguments.set(conflict.argument, theirs);
     return arguments != before;
 }
 
-runtime::task<queue_differences> find_differences(amqp::connection& c, queue_description ours,
-                                                  std::optional<argument_conflict> first)
+runtime::task<queue_differences> find_differences(amqp::connection& c, queue_description ours)
 {
     queue_differences result;
-    result.theirs = std::move(ours);
-    auto conflict = std::move(first);
+    result.theirs = ours;
+    const auto add = [&](std::string argument, std::string theirs) {
+        auto shown_ours = shown(ours, argument);
+        result.found.push_back({std::move(argument), std::move(shown_ours), std::move(theirs)});
+    };
+    std::string left_out; // to make room for the broker's value
     for (int asked = 0; asked < questions_max; ++asked) {
-        if (conflict) {
-            const bool taken = take_over(result.theirs, *conflict);
-            result.found.push_back(std::move(*conflict));
-            if (!taken)
-                break;
-        }
         const auto refusal = co_await refusal_of(c, result.theirs);
-        if (!refusal) {
-            result.complete = true;
-            break;
-        }
-        conflict = conflict_in(*refusal);
-        if (!conflict)
-            conflict = unknown_argument_in(*refusal);
+        const auto conflict = refusal ? conflict_in(*refusal) : std::nullopt;
+        if (!left_out.empty() && (!conflict || conflict->argument != left_out))
+            add(std::exchange(left_out, {}), std::string(none));
+        result.complete = !refusal;
         if (!conflict)
             break;
-        if (conflict->ours.empty()) {
-            const auto value = result.theirs.arguments.view().find(conflict->argument);
-            if (!value)
-                break;
-            amqp::wire::table one;
-            one.set_raw(conflict->argument, *value);
-            conflict->ours = amqp::wire::describe(one.view());
+        if (!conflict->theirs) {
+            if (left_out.empty() && result.theirs.arguments.remove(conflict->argument)) {
+                left_out = conflict->argument;
+                continue;
+            }
+            add(conflict->argument, "something else");
+            break;
         }
+        left_out.clear();
+        if (!take_over(result.theirs, *conflict))
+            break;
+        add(conflict->argument, *conflict->theirs);
     }
     co_return result;
 }
@@ -166,8 +194,8 @@ std::string describe(const queue_differences& differences)
     std::vector<std::string> each;
     each.reserve(differences.found.size());
     for (const auto& one : differences.found)
-        each.push_back(
-            fmt::format("{} is {} there and {} here", one.argument, one.theirs, one.ours));
+        each.push_back(fmt::format("{} is {} there and {} here", one.argument,
+                                   or_quotes(one.theirs), or_quotes(one.ours)));
     const auto list = fmt::format("{}", fmt::join(each, "; "));
     if (!differences.complete)
         return "the one that exists differs at least in this: " + list;

@@ -9,7 +9,9 @@
 //         received the value '20' of type 'signedint' but current is none
 //
 // Asked again with the broker's own value it names the next one, until nothing differs: then the
-// arguments that were sent are its arguments (of those that it compares: unknown ones are not).
+// arguments that were sent are its arguments (of those that it compares: unknown ones are not). The
+// text has 255 bytes at most: with long names its end is missing, and leaving out our own value makes
+// room for the broker's.
 #pragma once
 
 #include <acquit/amqp/connection.h>
@@ -25,8 +27,8 @@ namespace acquit::settle::detail {
 
 struct argument_conflict {
     std::string argument; // also durable, auto_delete, exclusive
-    std::string ours;     // "none" where absent
-    std::string theirs;
+    // "none" where it is absent; nothing where the text ends before it.
+    std::optional<std::string> theirs;
 
     friend bool operator==(const argument_conflict&, const argument_conflict&) = default;
 };
@@ -35,23 +37,27 @@ struct argument_conflict {
 [[nodiscard]] std::optional<argument_conflict> conflict_in(std::string_view text);
 
 // Gives `queue` the value that the broker has; false if it has that already, or it cannot be told
-// which value that is (a table, say).
+// which value that is.
 bool take_over(queue_description& queue, const argument_conflict& conflict);
 
+struct queue_difference {
+    std::string argument;
+    std::string ours;
+    std::string theirs;
+};
+
 struct queue_differences {
-    std::vector<argument_conflict> found;
+    std::vector<queue_difference> found;
     queue_description theirs; // ours, with what was found
     bool complete = false;    // nothing else differs
 };
 
-// `ours` with its arguments has been refused by a queue that exists, in `first` if that is known
-// already. Declares nothing: each question is preceded by a look whether the queue is still there. Never
-// throws for what the broker refuses; it ends then.
-[[nodiscard]] runtime::task<queue_differences>
-find_differences(amqp::connection& c, queue_description ours,
-                 std::optional<argument_conflict> first = {});
+// Of a queue that exists. Declares nothing: each question is preceded by a look whether the queue is
+// still there. Never throws for what the broker refuses; it ends then.
+[[nodiscard]] runtime::task<queue_differences> find_differences(amqp::connection& c,
+                                                                queue_description ours);
 
-// "it exists with arguments {...}: x-max-length is 10 there, 20 here; ..."
+// "the one that exists has arguments {...}: x-max-length is 10 there and 20 here; ..."
 [[nodiscard]] std::string describe(const queue_differences& differences);
 
 } // namespace acquit::settle::detail

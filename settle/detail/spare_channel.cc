@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <utility>
 
 namespace acquit::settle::detail {
@@ -23,8 +22,7 @@ runtime::task<std::string> declare_and_name(amqp::connection& c, const queue_des
     const auto what =
         declared_as(fmt::format("{} queue", settle::name(queue.kind)), queue.name, arguments);
     std::string name;
-    std::string refusal;
-    std::optional<argument_conflict> conflict;
+    std::string conflict;
     co_await on_spare_channel(c, what, [&](amqp::channel& spare) -> runtime::task<> {
         try {
             auto made = co_await spare.declare_queue({.queue = queue.name,
@@ -34,18 +32,17 @@ runtime::task<std::string> declare_and_name(amqp::connection& c, const queue_des
                                                       .arguments = arguments.view()});
             name = std::move(made.name);
         } catch (const amqp::channel_error& e) {
-            conflict = conflict_in(e.text());
-            if (!conflict)
+            if (e.text().find("inequivalent arg") == std::string::npos)
                 throw;
-            refusal = refused(what, e);
+            conflict = refused(what, e);
         }
     });
-    if (conflict) {
+    if (!conflict.empty()) {
         queue_description ours = queue;
         ours.arguments = arguments;
-        const auto differences = co_await find_differences(c, std::move(ours), std::move(conflict));
+        const auto differences = co_await find_differences(c, std::move(ours));
         throw start_error(fmt::format("{}. Of this queue {}. Describe it as it is, or delete it",
-                                      refusal, describe(differences)));
+                                      conflict, describe(differences)));
     }
     co_return name;
 }

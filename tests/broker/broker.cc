@@ -195,8 +195,8 @@ void expect_adds_up(const report& r)
 {
     for (const auto& line : r.queues) {
         const auto& m = line.metrics;
-        EXPECT_EQ(m.received, m.acked + m.dropped + m.retried + m.given_back + m.dropped_unhandled +
-                                  m.abandoned)
+        EXPECT_EQ(m.received, m.acked + m.dropped + m.retried + m.retries.hops + m.given_back +
+                                  m.dropped_unhandled + m.abandoned)
             << r.text();
         EXPECT_EQ(m.in_handler, 0U);
         EXPECT_EQ(m.waiting, 0U);
