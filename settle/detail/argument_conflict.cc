@@ -86,6 +86,15 @@ std::string shown(const queue_description& queue, std::string_view argument)
     return amqp::wire::describe(one.view());
 }
 
+/// Those that the broker refuses on a queue of that type, and so does not compare.
+std::vector<std::string_view> foreign_to(std::string_view type)
+{
+    if (type == settle::name(queue_kind::classic))
+        return {"x-delivery-limit",     "x-quorum-initial-group-size", "x-dead-letter-strategy",
+                "x-delayed-retry-type", "x-delayed-retry-min",         "x-delayed-retry-max"};
+    return {"x-max-priority", "x-queue-mode", "x-queue-version"};
+}
+
 std::string or_quotes(const std::string& value)
 {
     return value.empty() ? "''" : value;
@@ -185,6 +194,12 @@ runtime::task<queue_differences> find_differences(amqp::connection& c, queue_des
         if (!take_over(result.theirs, *conflict))
             break;
         add(conflict->argument, *conflict->theirs);
+        if (conflict->argument == "x-queue-type") {
+            for (const auto argument : foreign_to(*conflict->theirs)) {
+                if (result.theirs.arguments.remove(argument))
+                    add(std::string(argument), std::string(none));
+            }
+        }
     }
     co_return result;
 }
@@ -199,7 +214,7 @@ std::string describe(const queue_differences& differences)
     const auto list = fmt::format("{}", fmt::join(each, "; "));
     if (!differences.complete)
         return "the one that exists differs at least in this: " + list;
-    return fmt::format("the one that exists has arguments {}: {}",
+    return fmt::format("the one that exists has, as far as the broker tells, arguments {}: {}",
                        amqp::wire::describe(differences.theirs.arguments.view()), list);
 }
 

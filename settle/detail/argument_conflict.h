@@ -57,7 +57,7 @@ struct queue_differences {
 [[nodiscard]] runtime::task<queue_differences> find_differences(amqp::connection& c,
                                                                 queue_description ours);
 
-// "the one that exists has arguments {...}: x-max-length is 10 there and 20 here; ..."
+// "the one that exists has, as far as the broker tells, arguments {...}: x-max-length is 10 there and 20 here; ..."
 [[nodiscard]] std::string describe(const queue_differences& differences);
 
 } // namespace acquit::settle::detail

@@ -389,7 +389,7 @@ TEST(D7_native, is_refused_by_name_where_the_server_would_ignore_it)
         const auto way = delay::native(300ms, 700ms);
         if (!c.server_is_at_least(4, 3)) {
             expect_says(co_await refusal_of(declare_queue(c, origin, {}, way)),
-                        {queue, "delay::native", "4.3", "delay::dlx_ttl()"});
+                        {queue.substr(0, 60), "delay::native", "4.3", "delay::dlx_ttl()"});
             expect_says(co_await refusal_of(declare_delay(c, origin, queue, way)),
                         {queue, "delay::native", "4.3"});
             const bool made = co_await queue_exists(c, queue);
