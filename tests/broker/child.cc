@@ -13,11 +13,10 @@
 
 namespace acquit::tests {
 
-child::child(std::vector<std::string> arguments)
+child::child(std::vector<std::string> arguments, const std::string& name)
 {
-    const auto program = std::filesystem::read_symlink("/proc/self/exe")
-                             .replace_filename("broker_consumer")
-                             .string();
+    const auto program =
+        std::filesystem::read_symlink("/proc/self/exe").replace_filename(name).string();
     int to[2];
     int from[2];
     require(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, "pipes");

@@ -7,10 +7,11 @@
 
 namespace acquit::tests {
 
-/// The program broker_consumer, which stands beside this one.
+/// A program that stands beside this one: broker_consumer unless told.
 class child {
 public:
-    explicit child(std::vector<std::string> arguments);
+    explicit child(std::vector<std::string> arguments,
+                   const std::string& program = "broker_consumer");
     /// Kills what still runs.
     ~child();
     child(const child&) = delete;
