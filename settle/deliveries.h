@@ -7,22 +7,13 @@
 #include <acquit/settle/inbox.h>
 #include <acquit/settle/outcome.h>
 #include <acquit/settle/queue_description.h>
+#include <acquit/settle/settled_once.h>
 #include <acquit/settle/settler.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
-
-// Clang finds a delivery that is settled twice in one function (-Wconsumed).
-#if defined(__clang__)
-#define ACQUIT_SETTLED_ONCE [[clang::consumable(unconsumed)]]
-#define ACQUIT_SETTLES                                                                             \
-    [[clang::callable_when("unconsumed", "unknown"), clang::set_typestate(consumed)]]
-#else
-#define ACQUIT_SETTLED_ONCE
-#define ACQUIT_SETTLES
-#endif
 
 namespace acquit::settle {
 

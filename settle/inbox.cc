@@ -5,25 +5,9 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <utility>
 
 namespace acquit::settle {
-
-namespace {
-
-/// A delivery that goes back to the free list keeps at most this much memory of its own.
-constexpr std::size_t kept_bytes_max = 4096;
-
-void trim(std::vector<std::byte>& bytes) noexcept
-{
-    if (bytes.capacity() > kept_bytes_max)
-        std::vector<std::byte>().swap(bytes);
-    else
-        bytes.clear();
-}
-
-} // namespace
 
 inbox::~inbox()
 {
@@ -48,6 +32,7 @@ void inbox::on_delivery(const amqp::content_event& content,
     if (direct_ != nullptr) {
         passing_delivery passing;
         passing.read(content, settler_.epoch());
+        passing.deferrals_ = deferrals_;
         passing.counter_header_ = counter_header_;
         if (direct_(object_, passing))
             return;
@@ -63,6 +48,13 @@ void inbox::on_delivery(const amqp::content_event& content,
     push(d);
     if (no_ack_)
         regulate();
+    if (batch_size_ != 0) {
+        d.arrived_ = runtime::loop::current().now();
+        if (backlog_size_ >= batch_size_)
+            hand_out_batches();
+        else
+            arm_batch_timer();
+    }
 }
 
 held_delivery& inbox::hold(const amqp::content_event& content, const runtime::segment_ref& segment)
@@ -72,6 +64,7 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
     held_delivery& d = *std::exchange(free_, free_->next_);
     d.next_ = nullptr;
     d.read(content, settler_.epoch());
+    d.deferrals_ = deferrals_;
     d.counter_header_ = counter_header_;
 
     auto& connection = channel_->owner();
@@ -84,29 +77,10 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
         d.body_ = d.own_body_;
     }
     if (!content.head_in_input || crowded)
-        copy_head(d);
+        d.keep_in(d.own_, false);
     if (!crowded)
         d.segment_ = segment;
     return d;
-}
-
-void inbox::copy_head(held_delivery& d)
-{
-    d.own_.resize(d.exchange_.size() + d.routing_key_.size() + d.properties_.size());
-    std::byte* at = d.own_.data();
-    const auto copy = [&at](const void* from, std::size_t size) {
-        std::byte* const to = at;
-        if (size != 0)
-            std::memcpy(to, from, size);
-        at += size;
-        return to;
-    };
-    d.exchange_ = {reinterpret_cast<const char*>(copy(d.exchange_.data(), d.exchange_.size())),
-                   d.exchange_.size()};
-    d.routing_key_ = {
-        reinterpret_cast<const char*>(copy(d.routing_key_.data(), d.routing_key_.size())),
-        d.routing_key_.size()};
-    d.properties_ = {copy(d.properties_.data(), d.properties_.size()), d.properties_.size()};
 }
 
 void inbox::push(held_delivery& d) noexcept
@@ -140,6 +114,56 @@ void inbox::release(held_delivery& d) noexcept
     trim(d.own_);
     trim(d.own_body_);
     d.next_ = std::exchange(free_, &d);
+}
+
+void inbox::take_in_batches(std::size_t size, runtime::duration within) noexcept
+{
+    ACQUIT_ASSERT(size != 0 && !no_ack_, "batches of {} deliveries", size);
+    batch_size_ = size;
+    batch_within_ = within;
+}
+
+bool inbox::batch_is_due() const noexcept
+{
+    return head_ != nullptr &&
+           (backlog_size_ >= batch_size_ || no_more_ || closed_ ||
+            runtime::loop::current().now() >= runtime::later(head_->arrived_, batch_within_));
+}
+
+std::size_t inbox::pop_batch(std::span<held_delivery*> into) noexcept
+{
+    ACQUIT_DEBUG_ASSERT(into.size() >= batch_size_, "room for {} deliveries in a batch of {}",
+                        into.size(), batch_size_);
+    std::size_t count = 0;
+    while (count < batch_size_ && head_ != nullptr)
+        into[count++] = pop();
+    return count;
+}
+
+void inbox::hand_out_batches() noexcept
+{
+    while (!batch_takers_.empty() && batch_is_due()) {
+        auto& taker = static_cast<take_batch_op&>(batch_takers_.pop_front());
+        taker.count_ = pop_batch(taker.into_);
+        taker.resume_now();
+    }
+    arm_batch_timer();
+}
+
+void inbox::arm_batch_timer() noexcept
+{
+    // While every taker is at work it would fire for nothing: whoever comes back looks by itself. And
+    // it stays where it is when its delivery was taken with a full batch, rather than move with each.
+    if (head_ != nullptr && !batch_takers_.empty() && !batch_timer_.armed())
+        batch_timer_.arm(runtime::loop::current(), runtime::later(head_->arrived_, batch_within_));
+}
+
+void inbox::no_more() noexcept
+{
+    no_more_ = true;
+    // Not on the caller's stack, which may be deep in anything.
+    if (!batch_takers_.empty() && head_ != nullptr)
+        batch_timer_.arm(runtime::loop::current(), runtime::loop::current().now());
 }
 
 void inbox::regulate() noexcept
@@ -186,6 +210,8 @@ void inbox::close() noexcept
     closed_ = true;
     while (!takers_.empty())
         runtime::loop::current().make_ready(takers_.pop_front());
+    while (!batch_takers_.empty())
+        runtime::loop::current().make_ready(batch_takers_.pop_front());
 }
 
 void inbox::on_server_cancel() noexcept

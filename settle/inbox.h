@@ -1,7 +1,9 @@
 #pragma once
 
 #include <acquit/amqp/channel.h>
+#include <acquit/runtime/clock.h>
 #include <acquit/runtime/receive_buffer.h>
+#include <acquit/runtime/timer.h>
 #include <acquit/runtime/waiter.h>
 #include <acquit/settle/message.h>
 #include <acquit/settle/settler.h>
@@ -10,7 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,7 @@ private:
     std::vector<std::byte> own_;      // ...or here, for the head
     std::vector<std::byte> own_body_; // and here, for an assembled body
     held_delivery* next_ = nullptr;
+    runtime::time_point arrived_{}; // where they are taken in batches
 };
 
 /// A delivery of a consumer that is handled on the spot.
@@ -43,6 +46,10 @@ public:
 /// out instead, so that slow handlers cannot make it keep 256 KiB for a message of 16 bytes.
 /// Without acknowledgements the broker knows no limit: reading stops while `backlog_max` deliveries
 /// or `backlog_bytes_max` bytes wait.
+///
+/// In batches, what waits for the rest of its batch is backlog like any other, in nobody's hands: a
+/// drain can give it back. A batch is closed by its size, or when its first delivery has waited long
+/// enough, whether anybody asks for it then or not.
 class inbox final : public amqp::consumer_sink {
 public:
     static constexpr std::size_t held_segments_max = 16;
@@ -58,7 +65,11 @@ public:
     inbox(const inbox&) = delete;
     inbox& operator=(const inbox&) = delete;
 
-    void attach(amqp::channel& c) noexcept { channel_ = &c; }
+    void attach(amqp::channel& c) noexcept
+    {
+        channel_ = &c;
+        no_more_ = false;
+    }
     /// The channel is gone: what nobody took is dropped (the broker delivers it again), but for a
     /// consumer without acknowledgements, whose backlog stays to be taken. Returns how many were dropped.
     std::size_t detach() noexcept;
@@ -81,6 +92,19 @@ public:
     class take_op;
     /// The next delivery; null once the inbox is closed and empty.
     [[nodiscard]] take_op take() noexcept;
+
+    /// Before anything is taken: deliveries are taken `size` at a time (at least 1), or as many as
+    /// there are once the oldest has waited `within`. With acknowledgements only.
+    void take_in_batches(std::size_t size, runtime::duration within) noexcept;
+    class take_batch_op;
+    /// Fills `into`, of at least the batch's size, from its beginning; gives how many. 0 once the
+    /// inbox is closed and empty.
+    [[nodiscard]] take_batch_op take_batch(std::span<held_delivery*> into) noexcept;
+    /// The broker sends no more on this channel: what waits is a batch, however small.
+    void no_more() noexcept;
+
+    /// Where handlers of its deliveries get their tokens from. Null: they may not defer.
+    void defer_to(deferrals* tokens) noexcept { deferrals_ = tokens; }
     /// Whoever took it is done with it.
     void release(held_delivery& d) noexcept;
     /// Gives the broker its answer to a delivery of this inbox, once.
@@ -107,6 +131,7 @@ public:
 
 private:
     friend class take_op;
+    friend class take_batch_op;
 
     void on_delivery(const amqp::content_event& content,
                      const runtime::segment_ref& segment) noexcept override;
@@ -114,10 +139,14 @@ private:
     void on_channel_lost(std::exception_ptr why) noexcept override;
 
     held_delivery& hold(const amqp::content_event& content, const runtime::segment_ref& segment);
-    void copy_head(held_delivery& d);
     void push(held_delivery& d) noexcept;
     held_delivery* pop() noexcept;
     void regulate() noexcept;
+
+    [[nodiscard]] bool batch_is_due() const noexcept;
+    std::size_t pop_batch(std::span<held_delivery*> into) noexcept;
+    void hand_out_batches() noexcept;
+    void arm_batch_timer() noexcept;
 
     settler& settler_;
     amqp::channel* channel_ = nullptr;
@@ -134,10 +163,17 @@ private:
     const std::string* counter_header_ = nullptr;
     notice notice_ = nullptr;
     void* notice_object_ = nullptr;
+    deferrals* deferrals_ = nullptr;
+    std::size_t batch_size_ = 0; // 0: one by one
+    runtime::duration batch_within_{};
+    runtime::waiter_list batch_takers_;
+    runtime::callback_timer batch_timer_{
+        [](void* self) noexcept { static_cast<inbox*>(self)->hand_out_batches(); }, this};
     std::uint64_t received_ = 0;
     std::uint64_t redelivered_ = 0;
     bool no_ack_;
     bool closed_ = false;
+    bool no_more_ = false;
     bool paused_ = false;
 };
 
@@ -173,6 +209,45 @@ private:
 inline inbox::take_op inbox::take() noexcept
 {
     return take_op(*this);
+}
+
+class [[nodiscard]] inbox::take_batch_op final : public runtime::queued_waiter {
+public:
+    take_batch_op(inbox& from, std::span<held_delivery*> into) noexcept : inbox_(from), into_(into)
+    {
+    }
+    [[nodiscard]] bool await_ready() noexcept
+    {
+        if (inbox_.batch_is_due())
+            count_ = inbox_.pop_batch(into_);
+        return count_ != 0 || inbox_.closed_;
+    }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
+    {
+        if (!suspend(handle))
+            return false;
+        inbox_.batch_takers_.push_front(*this); // the taker that ran last is warm
+        inbox_.arm_batch_timer();
+        return true;
+    }
+    std::size_t await_resume()
+    {
+        if (count_ == 0)
+            throw_if_cancelled();
+        return count_;
+    }
+
+private:
+    friend class inbox;
+    inbox& inbox_;
+    std::span<held_delivery*> into_;
+    std::size_t count_ = 0;
+};
+
+inline inbox::take_batch_op inbox::take_batch(std::span<held_delivery*> into) noexcept
+{
+    return {*this, into};
 }
 
 } // namespace acquit::settle

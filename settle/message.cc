@@ -1,7 +1,24 @@
 #include <acquit/settle/attempt.h>
 #include <acquit/settle/message.h>
 
+#include <cstring>
+
 namespace acquit::settle {
+
+namespace {
+
+/// A buffer that is emptied keeps at most this much memory.
+constexpr std::size_t kept_bytes_max = 4096;
+
+} // namespace
+
+void trim(std::vector<std::byte>& bytes) noexcept
+{
+    if (bytes.capacity() > kept_bytes_max)
+        std::vector<std::byte>().swap(bytes);
+    else
+        bytes.clear();
+}
 
 amqp::wire::properties message::properties() const noexcept
 {
@@ -29,6 +46,29 @@ void message::read(const amqp::content_event& content) noexcept
     body_dropped_ = content.body_dropped;
 }
 
+void message::keep_in(std::vector<std::byte>& own, bool with_body)
+{
+    own.resize(exchange_.size() + routing_key_.size() + properties_.size() +
+               (with_body ? body_.size() : 0));
+    std::byte* at = own.data();
+    const auto copy = [&at](const void* from, std::size_t size) {
+        std::byte* const to = at;
+        if (size != 0)
+            std::memcpy(to, from, size);
+        at += size;
+        return to;
+    };
+    const auto copy_text = [&copy](std::string_view from) {
+        return std::string_view(reinterpret_cast<const char*>(copy(from.data(), from.size())),
+                                from.size());
+    };
+    exchange_ = copy_text(exchange_);
+    routing_key_ = copy_text(routing_key_);
+    properties_ = {copy(properties_.data(), properties_.size()), properties_.size()};
+    if (with_body)
+        body_ = {copy(body_.data(), body_.size()), body_.size()};
+}
+
 std::uint32_t delivery::attempt() const noexcept
 {
     return attempt_of(headers(), redelivered_,
@@ -42,6 +82,18 @@ void delivery::read(const amqp::content_event& content, std::uint32_t epoch) noe
     tag_ = content.delivery_tag;
     epoch_ = epoch;
     redelivered_ = content.redelivered;
+    deferred_ = false;
+}
+
+void delivery::stand_for(const delivery& other) noexcept
+{
+    message::operator=(other);
+    tag_ = other.tag_;
+    deferrals_ = other.deferrals_;
+    counter_header_ = other.counter_header_;
+    epoch_ = other.epoch_;
+    redelivered_ = other.redelivered_;
+    deferred_ = false;
 }
 
 } // namespace acquit::settle

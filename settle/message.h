@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace acquit::settle {
 
@@ -48,6 +49,9 @@ protected:
 
     friend class inbox;
     void read(const amqp::content_event& content) noexcept;
+    /// Copies what the views of the head point to, and where wanted of the body, and points them
+    /// there. Throws std::bad_alloc, and has changed nothing then.
+    void keep_in(std::vector<std::byte>& own, bool with_body);
 
     std::span<const std::byte> body_;
     std::span<const std::byte> properties_;
@@ -55,6 +59,9 @@ protected:
     std::string_view routing_key_;
     bool body_dropped_ = false;
 };
+
+class deferred_delivery;
+class deferrals;
 
 /// A message that the broker waits for an answer on. A handler gives it by what it returns; there is
 /// nothing here to settle it with, so it cannot be settled twice.
@@ -71,18 +78,34 @@ public:
     /// The channel's number for this delivery; for logs, since it means nothing outside its channel.
     [[nodiscard]] std::uint64_t tag() const noexcept { return tag_; }
 
+    /// Takes the decision out of the handler: the token that comes back makes it, on any thread, at
+    /// any time (deferred.h). What the handler returns counts no longer. Once per delivery. The
+    /// token copies the message, so this may throw std::bad_alloc.
+    [[nodiscard]] deferred_delivery defer();
+    /// `defer` was called.
+    [[nodiscard]] bool is_deferred() const noexcept { return deferred_; }
+
 protected:
     delivery() noexcept = default;
     ~delivery() = default;
 
     friend class inbox;
+    friend class batch;
+    friend class deferrals;
     friend class retrier;
     void read(const amqp::content_event& content, std::uint32_t epoch) noexcept;
+    /// Reads the same bytes as the other, and stands for it.
+    void stand_for(const delivery& other) noexcept;
 
     const std::string* counter_header_ = nullptr; // of copies; null: the default one
     std::uint64_t tag_ = 0;
-    std::uint32_t epoch_ = 0; // of the channel: a newer one does not know the tag
+    deferrals* deferrals_ = nullptr; // where a token for it comes from
+    std::uint32_t epoch_ = 0;        // of the channel: a newer one does not know the tag
     bool redelivered_ = false;
+    bool deferred_ = false;
 };
+
+/// Empties a buffer that is used again and again; keeps its memory unless that is much.
+void trim(std::vector<std::byte>& bytes) noexcept;
 
 } // namespace acquit::settle

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <acquit/settle/backoff.h>
+#include <acquit/settle/batch.h>
+#include <acquit/settle/deferred.h>
 #include <acquit/settle/deliveries.h>
 #include <acquit/settle/exchange.h>
 #include <acquit/settle/flush_policy.h>
@@ -30,6 +32,7 @@
 /// * `ledger.h`, `flush_policy.h`, `settler.h`: decisions become the fewest frames, and when they
 ///   are written.
 /// * `inbox.h`: deliveries wait for handlers, holding the bytes they point to.
+/// * `batch.h`, `deferred.h`: many deliveries in one call; decisions made elsewhere.
 /// * `deliveries.h`: for who writes the loop alone.
 /// * `subscription.h`: one consumer with its handlers, limits and health.
 /// * `service.h`: several subscriptions, from the start to the report after the drain.
