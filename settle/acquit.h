@@ -38,6 +38,7 @@ using settle::classic_queue;
 using settle::consistent_hash_exchange;
 using settle::copies;
 using settle::delay;
+using settle::deferred_delivery;
 using settle::deliveries;
 using settle::delivery;
 using settle::direct_exchange;

@@ -105,6 +105,8 @@ std::string report::text() const
         retries_text(to, m.retries);
         if (m.failed != 0)
             fmt::format_to(to, ", {} handlers failed", m.failed);
+        if (m.undecided != 0)
+            fmt::format_to(to, ", {} left UNDECIDED by their handlers", m.undecided);
         if (m.given_back != 0)
             fmt::format_to(to, ", {} given back", m.given_back);
         if (m.stale != 0)

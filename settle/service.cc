@@ -150,6 +150,7 @@ runtime::task<report> service::run()
         for (auto& s : subscriptions_) {
             for (std::uint32_t i = 0; i < s->workers(); ++i)
                 workers.spawn(s->work());
+            workers.spawn(s->keep_tokens());
         }
         workers.spawn(copies_->run());
         try {

@@ -72,6 +72,13 @@ std::vector<std::string> subscription::problems(bool declare_topology) const
             about(fmt::format("concurrency({}) above the prefetch of {} can never be used: raise "
                               "prefetch or lower concurrency",
                               concurrency, queue_.prefetch)));
+    if (handler_->batches()) {
+        const auto options = settings_.batch.value_or(batch_options{});
+        for (const auto& problem : options.problems(queue_.prefetch))
+            found.push_back(about(problem));
+    } else if (settings_.batch) {
+        found.push_back(about("batch(...) is for a handler that takes std::span<delivery>"));
+    }
     for (auto& problem : retry_problems(declare_topology))
         found.push_back(about(problem));
     return found;
@@ -136,7 +143,22 @@ void subscription::prepare(copy_publisher& publisher)
             static_cast<subscription*>(self)->interrupted(std::move(why));
         },
         this);
-    if (handler_->plain()) {
+    if (!no_ack()) {
+        tokens_ = std::make_shared<deferrals>(
+            [](void* self, delivery& d, const outcome* decided) noexcept {
+                static_cast<subscription*>(self)->token_decided(d, decided);
+            },
+            this, settings_.counter_header);
+        inbox_->defer_to(tokens_.get());
+    }
+    if (handler_->batches()) {
+        inbox_->take_in_batches(batch_size(), settings_.batch.value_or(batch_options{}).within);
+        inbox_->handle_directly(
+            [](void* self, passing_delivery& d) {
+                return static_cast<subscription*>(self)->disposed_of(d);
+            },
+            this);
+    } else if (handler_->plain()) {
         inbox_->handle_directly(
             [](void* self, passing_delivery& d) {
                 return static_cast<subscription*>(self)->handle_plain(d);
@@ -148,6 +170,18 @@ void subscription::prepare(copy_publisher& publisher)
 std::uint32_t subscription::workers() const noexcept
 {
     return handler_->plain() ? 0 : settings_.concurrency;
+}
+
+std::uint32_t subscription::batch_size() const noexcept
+{
+    return settings_.batch.value_or(batch_options{}).size_for(queue_.prefetch);
+}
+
+void subscription::close_inbox() noexcept
+{
+    if (tokens_ != nullptr)
+        tokens_->close();
+    inbox_->close();
 }
 
 runtime::task<> subscription::start(amqp::connection& c, bool declare_topology)
@@ -180,7 +214,7 @@ runtime::task<> subscription::start(amqp::connection& c, bool declare_topology)
 
 runtime::task<> subscription::wait_until_done()
 {
-    while (inbox_->backlog() != 0 || inbox_->in_hand() != 0)
+    while (!nothing_in_hand())
         co_await idle_.wait();
     co_await retrier_->idle();
 }
@@ -333,6 +367,10 @@ subscription_metrics subscription::metrics() const
         now.settlement = settler_->metrics();
         now.retries = retrier_->metrics();
         now.stale += now.retries.stale;
+        if (tokens_ != nullptr) {
+            now.in_handler += tokens_->in_hand();
+            now.abandoned += tokens_->abandoned();
+        }
     }
     return now;
 }

@@ -7,7 +7,9 @@
 #include <acquit/runtime/task.h>
 #include <acquit/settle/attempt.h>
 #include <acquit/settle/backoff.h>
+#include <acquit/settle/batch.h>
 #include <acquit/settle/copy_publisher.h>
+#include <acquit/settle/deferred.h>
 #include <acquit/settle/delay.h>
 #include <acquit/settle/flush_policy.h>
 #include <acquit/settle/handler.h>
@@ -65,8 +67,9 @@ struct subscription_metrics {
     std::uint64_t redelivered = 0;
     std::uint64_t acked = 0;
     std::uint64_t dropped = 0;
-    std::uint64_t retried = 0; ///< `retry()` and `retry_after`, at the limit too
-    std::uint64_t failed = 0;  ///< handlers that threw; counted by outcome as well
+    std::uint64_t retried = 0;   ///< `retry()` and `retry_after`, at the limit too
+    std::uint64_t failed = 0;    ///< handlers that threw; counted by outcome as well
+    std::uint64_t undecided = 0; ///< tokens destroyed unsettled; counted by outcome as well
     std::uint64_t given_back = 0;
     std::uint64_t stale =
         0; ///< outcomes that came after their channel was gone: nothing is written
@@ -74,9 +77,9 @@ struct subscription_metrics {
         0; ///< received, then the channel was lost before a handler took them
     std::uint64_t abandoned =
         0; ///< left unsettled by a drain that was cut short, or by on_failure::stop
-    std::uint64_t in_handler = 0;
-    std::uint64_t waiting = 0;  ///< received, not yet in a handler
-    std::uint64_t reopened = 0; ///< channels and consumers re-established
+    std::uint64_t in_handler = 0; ///< or deferred, and not settled yet
+    std::uint64_t waiting = 0;    ///< received, not yet in a handler
+    std::uint64_t reopened = 0;   ///< channels and consumers re-established
     retry_metrics retries;
     settlement_metrics settlement;
 };
@@ -90,6 +93,8 @@ struct subscription_settings {
     std::string counter_header{default_counter_header};
     flush_policy flush;
     std::uint32_t concurrency = 1;
+    /// Of a batch handler.
+    std::optional<batch_options> batch;
     /// For handlers that throw; nothing: `on_failure::stop`.
     std::optional<outcome> failure = retry();
 };
@@ -120,6 +125,9 @@ public:
     /// Handles deliveries until the inbox is closed. One of `workers()`.
     [[nodiscard]] runtime::task<> work();
     [[nodiscard]] std::uint32_t workers() const noexcept;
+    /// Until the inbox is closed and no thread with a token can reach the loop. One, beside the
+    /// workers.
+    [[nodiscard]] runtime::task<> keep_tokens();
     /// No message waits in this process beyond `until`.
     void finish_up(runtime::time_point until, timers_at_drain timers) noexcept
     {
@@ -141,7 +149,7 @@ public:
     void lose() noexcept;
     /// Before the workers begin.
     void prepare(copy_publisher& publisher);
-    void close_inbox() noexcept { inbox_->close(); }
+    void close_inbox() noexcept;
 
     /// Called (once) when `on_failure::stop` applies.
     using stop_request = void (*)(void* service, std::exception_ptr why) noexcept;
@@ -160,13 +168,24 @@ private:
     runtime::task<> consume();
     runtime::task<> consume_again(amqp::connection& c, bool declare_topology);
     runtime::task<> settle_to_the_last();
+    runtime::task<> work_in_batches();
+    void finish_batch(std::span<delivery> all, const batch_outcomes& decided) noexcept;
+    void batch_failed(std::span<delivery> all, const std::exception_ptr& why) noexcept;
+    /// What a handler returned: for nothing where a token decides.
+    void decide(delivery& d, outcome decided) noexcept;
+    void token_decided(delivery& d, const outcome* decided) noexcept;
     void finish(delivery& d, outcome decided) noexcept;
     void refuse_oversized(delivery& d) noexcept;
     void handler_failed(delivery& d, std::exception_ptr why) noexcept;
+    void apply_failure_policy(delivery& d, std::exception_ptr why) noexcept;
+    void leave_unsettled(const delivery& d) noexcept;
     bool handle_plain(passing_delivery& d) noexcept;
     /// What no handler shall see.
     bool disposed_of(delivery& d) noexcept;
     [[nodiscard]] std::vector<std::string> retry_problems(bool declare_topology) const;
+    [[nodiscard]] std::uint32_t batch_size() const noexcept;
+    /// Nothing waits for a handler, none runs, and no token is out.
+    [[nodiscard]] bool nothing_in_hand() const noexcept;
     void interrupted(std::exception_ptr why) noexcept;
     void let_go_of_channel() noexcept;
     [[nodiscard]] bool no_ack() const noexcept { return handler_->no_ack(); }
@@ -176,6 +195,7 @@ private:
     std::unique_ptr<settler> settler_;
     std::unique_ptr<retrier> retrier_;
     std::unique_ptr<inbox> inbox_;
+    std::shared_ptr<deferrals> tokens_; // where there is something to settle
     std::unique_ptr<amqp::channel> channel_;
     std::string consumer_tag_;
     std::string queue_name_; // what the server named it, or the name

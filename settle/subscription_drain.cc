@@ -46,6 +46,7 @@ runtime::task<> subscription::drain(drain_policy policy)
         if (untouched.count != 0)
             settler_->give_back(untouched.first, untouched.last);
     }
+    inbox_->no_more();
     co_await wait_until_done();
     if (channel_ != nullptr && channel_->is_open()) {
         try {
@@ -92,6 +93,8 @@ void subscription::abandon()
         return;
     const auto untouched = inbox_->withdraw_backlog();
     counts_.abandoned += untouched.count;
+    if (tokens_ != nullptr)
+        tokens_->abandon();
     for (auto& left : retrier_->abandon())
         unfinished_.push_back(std::move(left));
     settler_->flush();

@@ -29,6 +29,13 @@ public:
         settings_.concurrency = handlers;
         return self();
     }
+    /// For a handler that takes a `std::span<delivery>`: when a batch is closed. `concurrency` is how many
+    /// batches are handled at the same time.
+    Self& batch(batch_options options)
+    {
+        settings_.batch = options;
+        return self();
+    }
     /// For handlers that throw: `on_failure::retry` (default), `drop`, or `stop`.
     Self& on_error(on_failure policy)
     {
