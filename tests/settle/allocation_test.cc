@@ -1,7 +1,8 @@
 // No allocation per message: from the socket to the settlement on the wire, in steady state, nothing is
 // taken from the heap. A program of its own, since it replaces operator new.
 
-#include <acquit/amqp/session/session.h>
+#include "feeder.h"
+
 #include <acquit/runtime/runtime.h>
 #include <acquit/settle/deliveries.h>
 #include <acquit/settle/queue.h>
@@ -11,11 +12,8 @@
 
 #include <cstdlib>
 #include <new>
-#include <optional>
+#include <span>
 #include <vector>
-
-#include <sys/socket.h>
-#include <unistd.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -109,128 +107,11 @@ namespace acquit::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using runtime::scope;
-using runtime::task;
-namespace wire = amqp::wire;
 
 constexpr std::uint64_t warm_up = 30'000;
 constexpr std::uint64_t measured = 20'000;
 constexpr std::uint64_t total = warm_up + measured + 5'000;
 constexpr std::uint16_t prefetch = 256;
-
-/// A server that keeps one consumer's window full, and takes nothing from the heap for it.
-class feeder {
-public:
-    feeder(runtime::loop& owner, int fd)
-        : stream_(owner, fd, "feeder"), session_(amqp::server_options{}), input_(owner),
-          settled_(total + 1)
-    {
-    }
-
-    task<> serve()
-    {
-        session_.start(0);
-        try {
-            co_await runtime::with_scope([this](scope& tasks) -> task<> {
-                tasks.spawn(write_loop());
-                co_await read_loop();
-                over_ = true;
-                wake_.notify_all();
-            });
-        } catch (const runtime::io_error&) {
-        }
-        stream_.close();
-    }
-
-    std::uint64_t settled() const { return settled_count_; }
-
-private:
-    task<> read_loop()
-    {
-        while (co_await input_.receive(stream_) != 0) {
-            for (;;) {
-                const auto e = session_.next(input_.unread());
-                if (e.kind == amqp::event_kind::need_more) {
-                    input_.require(e.wanted);
-                    break;
-                }
-                if (e.kind == amqp::event_kind::method)
-                    answer(session_.method());
-                input_.consume(e.consumed);
-            }
-            fill_window();
-            wake_.notify_all();
-        }
-    }
-
-    task<> write_loop()
-    {
-        auto& output = session_.output();
-        for (;;) {
-            while (output.open_empty()) {
-                if (over_)
-                    co_return;
-                co_await wake_.wait();
-            }
-            const auto bytes = output.begin_send();
-            co_await stream_.write(bytes);
-            output.end_send();
-        }
-    }
-
-    void answer(const amqp::method_event& m)
-    {
-        if (m.id == wire::id_of<wire::queue::declare>) {
-            (void)session_.send(m.channel, wire::queue::declare_ok{.queue = "q"});
-        } else if (m.id == wire::id_of<wire::basic::qos>) {
-            (void)session_.send(m.channel, wire::basic::qos_ok{});
-        } else if (m.id == wire::id_of<wire::basic::consume>) {
-            wire::basic::consume method;
-            (void)wire::decode(m.payload, method).ok();
-            tag_ = method.consumer_tag;
-            (void)session_.send(m.channel, wire::basic::consume_ok{.consumer_tag = tag_});
-            channel_ = m.channel;
-        } else if (m.id == wire::id_of<wire::basic::cancel>) {
-            (void)session_.send(m.channel, wire::basic::cancel_ok{.consumer_tag = tag_});
-            channel_ = 0;
-        } else if (m.id == wire::id_of<wire::basic::ack>) {
-            wire::basic::ack method;
-            (void)wire::decode(m.payload, method).ok();
-            for (auto tag = method.multiple ? low_ : method.delivery_tag;
-                 tag <= method.delivery_tag; ++tag) {
-                settled_count_ += settled_[tag] == 0 ? 1 : 0;
-                settled_[tag] = 1;
-            }
-            while (low_ <= total && settled_[low_] != 0)
-                ++low_;
-        }
-    }
-
-    void fill_window()
-    {
-        static const std::string body(100, 'x');
-        while (channel_ != 0 && sent_ < total && sent_ - settled_count_ < prefetch) {
-            (void)session_.send_content(channel_,
-                                        wire::basic::deliver{.consumer_tag = tag_,
-                                                             .delivery_tag = ++sent_,
-                                                             .exchange = "",
-                                                             .routing_key = "q"},
-                                        wire::properties{}, amqp::bytes_of(body));
-        }
-    }
-
-    runtime::socket_stream stream_;
-    amqp::session session_;
-    runtime::receive_buffer input_;
-    std::vector<char> settled_;
-    std::string tag_;
-    runtime::notifier wake_;
-    std::uint64_t sent_ = 0;
-    std::uint64_t settled_count_ = 0;
-    std::uint64_t low_ = 1;
-    std::uint16_t channel_ = 0;
-    bool over_ = false;
-};
 
 /// Looks at the counter at the two points in between which nothing may be allocated.
 struct meter {
@@ -255,29 +136,19 @@ struct meter {
     }
 };
 
-/// A loop with a feeder; `body` gets client options that lead to it.
+/// `body` gets client options that lead to a feeder, and the meter that it has to call per message.
 template <class F>
 void beside_feeder(F body)
 {
     if (ACQUIT_SANITIZED_HEAP)
         GTEST_SKIP() << "a sanitizer has its own heap";
-    runtime::loop events;
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    feeder there(events, ends[1]);
-    amqp::connection_options options;
-    options.connector = [&events, fd = ends[0]]() -> task<std::unique_ptr<runtime::stream>> {
-        co_return std::make_unique<runtime::socket_stream>(events, fd, "feeder");
-    };
     meter m;
-    events.run([](feeder& f, amqp::connection_options& o, meter& count, F& run) -> task<> {
-        co_await runtime::with_scope([&](scope& s) -> task<> {
-            s.spawn(f.serve());
-            co_await run(o, count);
-        });
-    }(there, options, m, body));
+    beside(total, prefetch, [&](amqp::connection_options& o, feeder& there) -> task<> {
+        co_await body(o, m);
+        EXPECT_EQ(there.settled(), total);
+        EXPECT_EQ(there.wrong(), 0U);
+    });
     EXPECT_EQ(m.seen, total);
-    EXPECT_EQ(there.settled(), total);
     EXPECT_GT(m.before, 0U) << "the counter does not count";
     EXPECT_EQ(m.after - m.before, 0U) << "allocations for " << measured << " messages";
 }
@@ -330,6 +201,44 @@ TEST(allocations, none_per_message_with_handlers_that_wait)
                       co_return settle::ack;
                   })
             .concurrency(32);
+        co_await serve_until_done(s, m);
+    });
+}
+
+TEST(allocations, none_per_message_in_batches)
+{
+    beside_feeder([](amqp::connection_options& o, meter& m) -> task<> {
+        settle::service s(o);
+        s.consume(settle::existing_queue("q").prefetch(prefetch),
+                  [&m](std::span<settle::delivery> all) -> task<settle::outcome> {
+                      co_await runtime::sleep(10us);
+                      for (std::size_t i = 0; i < all.size(); ++i)
+                          m();
+                      co_return settle::ack;
+                  })
+            .batch({.size = 50, .within = 1ms})
+            .concurrency(3);
+        co_await serve_until_done(s, m);
+    });
+}
+
+TEST(allocations, none_per_message_that_is_deferred)
+{
+    beside_feeder([](amqp::connection_options& o, meter& m) -> task<> {
+        settle::service s(o);
+        std::vector<settle::deferred_delivery> kept(100);
+        s.consume(settle::existing_queue("q").prefetch(prefetch), [&](settle::delivery& d) {
+            // Each is settled when a hundred more have come, so that many are open; at the end none stay.
+            auto& place = kept[m.seen % kept.size()];
+            if (m.seen + kept.size() < total) {
+                place.settle(settle::ack);
+                place = d.defer();
+            } else {
+                place.settle(settle::ack);
+                d.defer().settle(settle::ack);
+            }
+            m();
+        });
         co_await serve_until_done(s, m);
     });
 }
