@@ -131,10 +131,9 @@ task<std::chrono::nanoseconds> through(amqp::channel& ch, const std::string& wai
     co_return steady::now() - sent;
 }
 
-task<> remove(amqp::channel& ch, std::vector<std::string> queues)
+task<> remove(amqp::channel& ch, std::string queue)
 {
-    for (const auto& queue : queues)
-        (void)co_await ch.delete_queue({.queue = queue});
+    (void)co_await ch.delete_queue({.queue = queue});
 }
 
 task<bool> exchange_exists(amqp::connection& c, std::string exchange)
@@ -177,7 +176,7 @@ TEST(D4_waiting_queue, of_each_origin_and_type_leads_back_to_its_queue)
                 const auto waited = co_await through(ch, name + ".retry", name, "50");
                 EXPECT_GE(waited, 50ms) << name;
                 co_await check_delay(c, origin, name, way);
-                co_await remove(ch, {name + ".retry"});
+                co_await remove(ch, name + ".retry");
             }
         }
     });
@@ -217,7 +216,8 @@ TEST(D5_buckets, each_step_leads_back_after_its_time)
         const auto longer = co_await through(ch, queue + ".retry.70", queue, nullptr);
         EXPECT_GE(longer, 70ms);
         expect_says(listed(queue + ".retry.70"), {"quorum", "x-message-ttl", "70"});
-        co_await remove(ch, {queue + ".retry.20", queue + ".retry.70"});
+        co_await remove(ch, queue + ".retry.20");
+        co_await remove(ch, queue + ".retry.70");
     });
 }
 
@@ -243,7 +243,8 @@ TEST(D4_waiting_queue, of_a_queue_that_the_server_named_goes_with_the_connection
                                            .mandatory = true,
                                            .properties = {.expiration = "1"},
                                            .body = amqp::bytes_of("back")});
-            EXPECT_EQ((co_await next_of(theirs, name)).body_text(), "back");
+            const auto back = co_await next_of(theirs, name);
+            EXPECT_EQ(back.body_text(), "back");
             co_await other.close();
         });
         co_await until(ch, "the end of the exclusive queues",
@@ -261,9 +262,10 @@ TEST(D9_check, a_missing_waiting_queue_is_named_with_what_to_do_and_is_not_made)
     here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
         co_await make_queue(ch, queue, kind::classic);
         const settle::queue_description origin = existing_queue{queue};
-        expect_says(co_await refusal_of(check_delay(c, origin, queue, delay::dlx_ttl(waiting))),
-                    {waiting, queue, "delay::dlx_ttl", "404", "declare_topology(true)",
-                     "x-dead-letter-routing-key"});
+        const auto said =
+            co_await refusal_of(check_delay(c, origin, queue, delay::dlx_ttl(waiting)));
+        expect_says(said, {waiting, queue, "delay::dlx_ttl", "404", "declare_topology(true)",
+                           "x-dead-letter-routing-key"});
         const bool made = co_await queue_exists(c, waiting);
         EXPECT_FALSE(made);
         co_await make_queue(ch, waiting, kind::classic); // made by whomever
@@ -281,9 +283,10 @@ TEST(D9_check, each_bucket_is_looked_for)
         co_await make_queue(ch, queue + ".retry.3000", kind::classic);
         const settle::queue_description origin = existing_queue{queue};
         const auto way = delay::hold(5).overflow_to(delay::buckets({1s, 2s, 3s}));
-        expect_says(co_await refusal_of(check_delay(c, origin, queue, way)),
-                    {queue + ".retry.2000", "delay::buckets", "x-message-ttl=l:2000"});
-        co_await remove(ch, {queue + ".retry.1000", queue + ".retry.3000"});
+        const auto said = co_await refusal_of(check_delay(c, origin, queue, way));
+        expect_says(said, {queue + ".retry.2000", "delay::buckets", "x-message-ttl=l:2000"});
+        co_await remove(ch, queue + ".retry.1000");
+        co_await remove(ch, queue + ".retry.3000");
     });
 }
 
@@ -312,10 +315,12 @@ TEST(D9_declare, a_waiting_queue_that_leads_elsewhere_is_a_conflict)
         const settle::queue_description first = classic_queue{queue};
         co_await declare_delay(c, first, queue, delay::dlx_ttl(waiting));
         const settle::queue_description second = classic_queue{other};
-        expect_says(co_await refusal_of(declare_delay(c, second, other, delay::dlx_ttl(waiting))),
+        const auto said =
+            co_await refusal_of(declare_delay(c, second, other, delay::dlx_ttl(waiting)));
+        expect_says(said,
                     {waiting, "406",
                      "x-dead-letter-routing-key is " + queue + " there and " + other + " here"});
-        co_await remove(ch, {waiting});
+        co_await remove(ch, waiting);
     });
 }
 
@@ -388,10 +393,11 @@ TEST(D7_native, is_refused_by_name_where_the_server_would_ignore_it)
         const settle::queue_description origin = quorum_queue{queue};
         const auto way = delay::native(300ms, 700ms);
         if (!c.server_is_at_least(4, 3)) {
-            expect_says(co_await refusal_of(declare_queue(c, origin, {}, way)),
+            const auto of_queue = co_await refusal_of(declare_queue(c, origin, {}, way));
+            expect_says(of_queue,
                         {queue.substr(0, 60), "delay::native", "4.3", "delay::dlx_ttl()"});
-            expect_says(co_await refusal_of(declare_delay(c, origin, queue, way)),
-                        {queue, "delay::native", "4.3"});
+            const auto of_delay = co_await refusal_of(declare_delay(c, origin, queue, way));
+            expect_says(of_delay, {queue, "delay::native", "4.3"});
             const bool made = co_await queue_exists(c, queue);
             EXPECT_FALSE(made) << "refused before anything is declared";
             co_return;
@@ -456,10 +462,13 @@ TEST(Q4_conflict, between_types_is_told_with_what_the_other_type_does_not_have)
                            "x-queue-type=S:\"classic\"}"});
         const auto other = brief(".other");
         co_await make_queue(ch, other, kind::quorum);
-        expect_says(co_await refusal_of(declare_queue(c, classic_queue{other}.max_priority(5), {})),
-                    {other, "406", "x-queue-type is quorum there and classic here",
-                     "x-max-priority is none there and 5 here"});
-        co_await remove(ch, {queue, dead, other});
+        const auto other_said =
+            co_await refusal_of(declare_queue(c, classic_queue{other}.max_priority(5), {}));
+        expect_says(other_said, {other, "406", "x-queue-type is quorum there and classic here",
+                                 "x-max-priority is none there and 5 here"});
+        co_await remove(ch, queue);
+        co_await remove(ch, dead);
+        co_await remove(ch, other);
     });
 }
 
@@ -503,8 +512,8 @@ TEST(R3_dead_letter, of_a_classic_queue_is_declared_or_looked_for)
         const settle::queue_description origin = classic_queue{queue};
         const retry_limit limit{.max_attempts = 3, .dead_letter = dead};
         co_await make_queue(ch, queue, kind::classic);
-        expect_says(co_await refusal_of(settle::check_queue(c, origin, limit)),
-                    {dead, "404", "declare_topology(true)"});
+        const auto unchecked = co_await refusal_of(settle::check_queue(c, origin, limit));
+        expect_says(unchecked, {dead, "404", "declare_topology(true)"});
         const bool made = co_await queue_exists(c, dead);
         EXPECT_FALSE(made);
         (void)co_await declare_queue(c, origin, limit);
@@ -538,8 +547,9 @@ TEST(R4a_dead_letter, a_limit_that_the_counts_would_eat_gets_a_warning_and_only_
         unlimited.set("x-delivery-limit", -1);
         const auto by_default = co_await warned({}, kind::quorum);
         const auto seven = co_await warned(some, kind::quorum);
-        const auto without =
-            c.server_is_at_least(4, 0) ? co_await warned(unlimited, kind::quorum) : std::string();
+        std::string without; // before 4.0 such a limit is none at all
+        if (c.server_is_at_least(4, 0))
+            without = co_await warned(unlimited, kind::quorum);
         const auto classic = co_await warned({}, kind::classic);
         EXPECT_EQ(without, "");
         EXPECT_EQ(classic, "");
@@ -573,16 +583,15 @@ TEST(R5_pair, half_of_it_declares_nothing)
     const auto queue = here.name();
     const auto dead = here.name(".dead");
     here.run([&](amqp::connection& c, amqp::channel&) -> task<> {
-        expect_says(co_await refusal_of(
-                        declare_queue(c, quorum_queue{queue}, retry_limit{.max_attempts = 3})),
-                    {queue, "add dead_letter"});
-        expect_says(co_await refusal_of(
-                        declare_queue(c, quorum_queue{queue}, retry_limit{.dead_letter = dead})),
-                    {queue, "add max_attempts"});
-        expect_says(
-            co_await refusal_of(declare_queue(c, quorum_queue{queue},
-                                              retry_limit{.max_attempts = 0, .dead_letter = dead})),
-            {queue, "max_attempts(0)"});
+        const auto no_queue = co_await refusal_of(
+            declare_queue(c, quorum_queue{queue}, retry_limit{.max_attempts = 3}));
+        expect_says(no_queue, {queue, "add dead_letter"});
+        const auto no_limit = co_await refusal_of(
+            declare_queue(c, quorum_queue{queue}, retry_limit{.dead_letter = dead}));
+        expect_says(no_limit, {queue, "add max_attempts"});
+        const auto none = co_await refusal_of(declare_queue(
+            c, quorum_queue{queue}, retry_limit{.max_attempts = 0, .dead_letter = dead}));
+        expect_says(none, {queue, "max_attempts(0)"});
         const bool made = co_await queue_exists(c, queue);
         const bool dead_made = co_await queue_exists(c, dead);
         EXPECT_FALSE(made || dead_made);
@@ -596,10 +605,9 @@ TEST(R5_pair, is_arguments_that_a_queue_without_them_does_not_get)
     const auto dead = here.name(".dead"); // long: the broker's words end before its value
     here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
         co_await make_queue(ch, queue, kind::quorum);
-        expect_says(
-            co_await refusal_of(declare_queue(c, quorum_queue{queue},
-                                              retry_limit{.max_attempts = 3, .dead_letter = dead})),
-            {queue, "406", "x-delivery-limit is none there and 2 here",
-             "x-dead-letter-routing-key is none there and " + dead + " here"});
+        const auto said = co_await refusal_of(declare_queue(
+            c, quorum_queue{queue}, retry_limit{.max_attempts = 3, .dead_letter = dead}));
+        expect_says(said, {queue, "406", "x-delivery-limit is none there and 2 here",
+                           "x-dead-letter-routing-key is none there and " + dead + " here"});
     });
 }
