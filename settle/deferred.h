@@ -49,7 +49,7 @@ class deferred_state;
 class ACQUIT_SETTLED_ONCE deferred_delivery {
 public:
     /// Empty, as one that was settled or moved from.
-    deferred_delivery() noexcept = default;
+    ACQUIT_MADE_UNSETTLED deferred_delivery() noexcept = default;
     deferred_delivery(deferred_delivery&& other) noexcept
         : owner_(std::move(other.owner_)), state_(std::exchange(other.state_, nullptr))
     {

@@ -23,7 +23,7 @@ class deliveries;
 /// and counted (`deliveries::undecided`). Empty once the deliveries have ended.
 class ACQUIT_SETTLED_ONCE owned_delivery {
 public:
-    owned_delivery() noexcept = default;
+    ACQUIT_MADE_UNSETTLED owned_delivery() noexcept = default;
     owned_delivery(owned_delivery&& other) noexcept
         : owner_(other.owner_), held_(std::exchange(other.held_, nullptr))
     {
