@@ -96,6 +96,8 @@ void broker_model::enter(const std::string& name, message m)
         m.expires = runtime::later(now(), std::chrono::milliseconds(*ttl));
     ++instances_[m.body];
     q.ready.push_back(std::move(m));
+    if (on_entered)
+        on_entered(name, q.ready.back());
 }
 
 void broker_model::leave(const message& m)
@@ -251,7 +253,7 @@ void broker_model::answer(peer& p, const said& what)
         declare(c, what);
     } else if (what.is<wire::queue::bind>()) {
         const auto m = what.as<wire::queue::bind>();
-        bindings_.push_back(
+        bindings_.insert(
             {std::string(m.exchange), std::string(m.routing_key), std::string(m.queue)});
         p.say(c.number, wire::queue::bind_ok{});
     } else if (what.is<wire::exchange::declare>()) {
@@ -395,11 +397,8 @@ void broker_model::publish(channel& c, const said& what)
             const auto targets = route(m.exchange, m.routing_key);
             if (targets.empty() && what.mandatory)
                 c.owner->give_back(c.number, what);
-            for (const auto& target : targets) {
+            for (const auto& target : targets)
                 enter(target, m);
-                if (on_accepted)
-                    on_accepted(target, queues_[target].ready.back());
-            }
         }
     } else if (fate.what == publish_fate::kind::returned) {
         c.owner->give_back(c.number, what);
@@ -415,8 +414,10 @@ void broker_model::publish(channel& c, const said& what)
 // One frame for several wherever they are the oldest, as brokers do.
 void broker_model::confirm_due(channel& c)
 {
-    if (!is_open(c))
+    if (!is_open(c)) {
+        c.unconfirmed.clear(); // nobody is there to be told
         return;
+    }
     const auto due = [](const confirm& each) { return each.due <= now(); };
     const auto first_not =
         std::find_if(c.unconfirmed.begin(), c.unconfirmed.end(),
@@ -467,6 +468,7 @@ void broker_model::settle_one(channel& c, std::map<std::uint64_t, unsettled>::it
             --each.outstanding;
     }
     const std::string body = ended.m.body;
+    const std::vector<std::byte> properties = ended.m.properties;
     switch (how) {
     case verdict::ack:
         leave(ended.m);
@@ -486,7 +488,7 @@ void broker_model::settle_one(channel& c, std::map<std::uint64_t, unsettled>::it
         break;
     }
     if (on_settled)
-        on_settled({ended.number, tag, ended.queue, body, ended.redelivered}, how);
+        on_settled({ended.number, tag, ended.queue, body, properties, ended.redelivered}, how);
 }
 
 // ---- Ends ----------------------------------------------------------------------------------------
@@ -673,7 +675,8 @@ std::uint64_t broker_model::send(channel& c, const std::string& from, message m,
     const auto [open, fresh] = c.open.emplace(
         tag, unsettled{from, to != nullptr ? to->tag : "", std::move(m), serial, redelivered});
     if (on_delivered)
-        on_delivered({serial, tag, from, open->second.m.body, redelivered});
+        on_delivered(
+            {serial, tag, from, open->second.m.body, open->second.m.properties, redelivered});
     return tag;
 }
 

@@ -5,6 +5,7 @@
 #include <acquit/amqp/wire/field_table.h>
 #include <acquit/runtime/timer.h>
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -80,6 +81,7 @@ public:
         std::uint64_t tag;
         const std::string& queue;
         const std::string& body;
+        const std::vector<std::byte>& properties; ///< as published
         bool redelivered;
     };
 
@@ -114,8 +116,8 @@ public:
     std::function<void(const traced& delivery)> on_delivered{};
     /// After the fact.
     std::function<void(const traced& delivery, verdict how)> on_settled{};
-    /// A message was published into a queue.
-    std::function<void(const std::string& queue, const message& m)> on_accepted{};
+    /// A message is new to a queue: published, dead-lettered to it, or delayed until now.
+    std::function<void(const std::string& queue, const message& m)> on_entered{};
     /// A message has left without an ack and without going anywhere: why.
     std::function<void(const std::string& body, std::string_view why)> on_vanished{};
 
@@ -161,6 +163,7 @@ private:
         std::string exchange;
         std::string key;
         std::string queue;
+        auto operator<=>(const binding&) const = default;
     };
     struct delayed {
         runtime::time_point due;
@@ -206,7 +209,7 @@ private:
     std::map<const peer*, std::uint64_t> serials_;
     std::map<std::string, std::size_t> instances_;
     std::map<std::string, std::string> exchanges_; // and their types
-    std::vector<binding> bindings_;
+    std::set<binding> bindings_;
     std::vector<delayed> delayed_;
     runtime::callback_timer timer_{
         [](void* self) noexcept { static_cast<broker_model*>(self)->on_time(); }, this};
