@@ -21,6 +21,7 @@ std::uint64_t settler::detach() noexcept
     settled_in_epoch_ = 0;
     timer::cancel();
     turn_hook::take_back();
+    paused_ = false;
     return unwritten;
 }
 
@@ -48,7 +49,7 @@ settled settler::settle(std::uint32_t epoch, std::uint64_t tag, disposition how)
 
 void settler::at_turn_end() noexcept
 {
-    if (ledger_.unflushed() == 0 || !writable())
+    if (ledger_.unflushed() == 0 || !writable() || paused_)
         return;
     auto& loop = runtime::loop::current();
     if (clock_.due(loop.now(), ledger_.unflushed(), ledger_.unsettled())) {
@@ -56,6 +57,12 @@ void settler::at_turn_end() noexcept
     } else if (!timer::armed()) {
         timer::arm(loop, clock_.next_deadline(ledger_.unflushed()));
     }
+}
+
+void settler::resume() noexcept
+{
+    paused_ = false;
+    at_turn_end();
 }
 
 void settler::flush() noexcept

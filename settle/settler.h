@@ -50,6 +50,12 @@ public:
     /// Never throws, never allocates, makes no system call: the frame leaves at the end of a turn.
     settled settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept;
 
+    /// Keeps back what is decided, so that no slot of the window becomes free, until `resume`.
+    void pause() noexcept { paused_ = true; }
+    void resume() noexcept;
+    /// The broker may send no more before something is settled.
+    [[nodiscard]] bool window_full() const noexcept { return ledger_.outstanding() >= prefetch_; }
+
     /// Writes everything that is decided, now.
     void flush() noexcept;
     /// Returns [first, last] to the queue, uncounted. Nobody may have seen them.
@@ -70,7 +76,11 @@ private:
     };
 
     void at_turn_end() noexcept override;
-    void on_timer() noexcept override { flush(); }
+    void on_timer() noexcept override
+    {
+        if (!paused_)
+            flush();
+    }
     [[nodiscard]] bool writable() const noexcept
     {
         return channel_ != nullptr && channel_->is_open();
@@ -90,6 +100,7 @@ private:
     std::uint64_t settled_in_epoch_ = 0;
     std::uint64_t measured_from_ = 0; // no tag below is measured
     settlement_metrics metrics_;
+    bool paused_ = false;
 };
 
 } // namespace acquit::settle

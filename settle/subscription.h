@@ -167,6 +167,7 @@ private:
     runtime::task<> consume_on_new_channel(amqp::connection& c);
     runtime::task<> consume();
     runtime::task<> consume_again(amqp::connection& c, bool declare_topology);
+    runtime::task<> cancel_consumer();
     runtime::task<> settle_to_the_last();
     runtime::task<> work_in_batches();
     void finish_batch(std::span<delivery> all, const batch_outcomes& decided) noexcept;

@@ -49,12 +49,18 @@ inline void expect_adds_up(const report& r)
 {
     for (const auto& line : r.queues) {
         const auto& m = line.metrics;
-        EXPECT_EQ(m.received, m.acked + m.dropped + m.retried + m.given_back + m.dropped_unhandled +
-                                  m.abandoned)
+        EXPECT_EQ(m.received, m.acked + m.dropped + m.retried + m.retries.hops + m.given_back +
+                                  m.dropped_unhandled + m.abandoned)
             << line.queue << ": " << r.text();
         EXPECT_EQ(m.in_handler, 0U);
         EXPECT_EQ(m.waiting, 0U);
     }
+}
+
+/// Of the messages that broker_model puts.
+inline std::size_t number_of(const delivery& d)
+{
+    return static_cast<std::size_t>(std::stoull(std::string(d.text())));
 }
 
 inline void expect_clean(const ran& r)
