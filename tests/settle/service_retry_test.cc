@@ -45,8 +45,10 @@ TEST(copies, an_original_is_settled_when_its_copy_is_confirmed)
                 co_await runtime::sleep(4s);
                 // All three are under way at once; none of their originals is settled.
                 EXPECT_EQ(publisher_of(there).count<wire::basic::publish>(), 3U);
-                EXPECT_EQ(settlements(there.at(0)), 0U);
+                EXPECT_EQ(there.at(0).count<wire::basic::reject>(), 0U);
                 EXPECT_EQ(there.model["q"].unsettled, 3U);
+                EXPECT_EQ(there.model["q"].acked.size(), 3U)
+                    << "the copies, ahead of the originals";
                 co_await runtime::sleep(2s);
                 EXPECT_EQ(there.at(0).count<wire::basic::reject>(), 3U);
             });
@@ -67,20 +69,17 @@ TEST(copies, one_without_a_confirm_gives_its_original_back_after_the_deadline)
             there.model.on_publish = [&answer](const said&) {
                 return fate{.delay = answer ? 0s : runtime::duration::max()};
             };
-            std::size_t calls = 0;
-            auto& sub = s.consume(classic_queue("q"), [&](delivery& d) -> outcome {
-                             ++calls;
+            auto& sub = s.consume(classic_queue("q"), [](delivery& d) -> outcome {
                              return d.attempt() == 1 ? retry() : ack;
                          }).max_attempts(2);
             const auto r = co_await serving(s, [&]() -> task<> {
                 co_await s.started();
                 there.model.put("q", 1);
                 co_await runtime::sleep(29s);
-                EXPECT_EQ(calls, 1U);
-                EXPECT_EQ(settlements(there.at(0)), 0U);
+                EXPECT_EQ(there.at(0).count<wire::basic::reject>(), 0U);
+                EXPECT_EQ(there.model["q"].unsettled, 1U);
                 co_await runtime::sleep(2s);
                 EXPECT_EQ(there.model["q"].requeued, 1U);
-                EXPECT_GE(calls, 2U);
                 EXPECT_GE(sub.metrics().retries.copies_failed, 1U);
                 answer = true;
                 co_await runtime::sleep(60s);
@@ -400,6 +399,8 @@ TEST(drain, waits_for_copies_timers_and_holds_in_this_order)
             service s(there.client());
             there.model.on_publish = [](const said&) { return fate{.delay = 3s}; };
             s.consume(classic_queue("q"), [](delivery& d) -> outcome {
+                 if (d.attempt() == 2)
+                     return ack;
                  return number_of(d) % 2 == 0 ? retry() : retry_after(8s);
              }).max_attempts(5);
             s.consume(quorum_queue("h"), [](delivery&) -> outcome {
@@ -412,8 +413,11 @@ TEST(drain, waits_for_copies_timers_and_holds_in_this_order)
                 co_await settle_down();
             });
             expect_clean(r);
-            EXPECT_EQ(r.result->drain_time, 11s) << "8 s of the timers, 3 s for their confirms";
-            EXPECT_EQ(there.model["q"].ready.size(), 10U);
+            // 8 s of the timers, 3 s for their confirms.
+            EXPECT_GE(r.result->drain_time, 11s - 1ms);
+            EXPECT_LE(r.result->drain_time, 11s + 1ms);
+            EXPECT_EQ(there.model["q"].acked.size(), 5U);
+            EXPECT_EQ(there.model["q"].ready.size(), 5U);
             EXPECT_EQ(there.model["h"].ready.size(), 5U);
             EXPECT_EQ(there.model["q"].lost_unsettled, 0U);
             EXPECT_EQ(there.model["h"].lost_unsettled, 0U);
@@ -433,6 +437,8 @@ TEST(drain, that_is_cut_short_names_what_it_leaves)
                 return fate{.delay = runtime::duration::max()};
             };
             s.consume(classic_queue("q"), [](delivery& d) -> outcome {
+                 if (d.attempt() == 2)
+                     return ack;
                  return number_of(d) % 2 == 0 ? retry() : retry_after(1h);
              }).max_attempts(5);
             const auto r = co_await serving(s, [&]() -> task<> {
@@ -446,7 +452,7 @@ TEST(drain, that_is_cut_short_names_what_it_leaves)
             const auto& line = r.result->queues.at(0);
             EXPECT_EQ(line.metrics.retries.originals_left, 5U);
             EXPECT_EQ(line.unfinished.size(), 10U);
-            EXPECT_EQ(r.result->finished(), 5U);
+            EXPECT_EQ(r.result->finished(), 10U);
             EXPECT_EQ(r.result->unknown(), 5U);
             EXPECT_EQ(r.result->received(), r.result->finished() + r.result->unknown());
         },
