@@ -158,6 +158,42 @@ TEST(deferred, deliveries_of_a_batch_may_be_deferred_one_by_one)
         automatic());
 }
 
+// S5: what is copied has to be there still when the decision comes.
+TEST(deferred, a_decision_is_delayed_and_counted_as_that_of_a_handler)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model.put("q", 2);
+            service s(there.client());
+            std::vector<std::pair<std::uint32_t, runtime::time_point>> seen;
+            s.consume(classic_queue("q").prefetch(2), [&](std::span<delivery> all) {
+                 for (auto& d : all) {
+                     EXPECT_EQ(d.text().size(), 1U);
+                     seen.emplace_back(d.attempt(), runtime::loop::current().now());
+                 }
+                 if (all[0].attempt() == 1) {
+                     all[0].defer().settle(retry_after(5s));
+                     return std::vector<outcome>{drop, retry_after(5s)};
+                 }
+                 return std::vector<outcome>(all.size(), ack);
+             }).batch({.size = 2});
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                co_await runtime::sleep(10s);
+                EXPECT_EQ(seen.size(), 4U);
+            });
+            expect_clean(r);
+            if (seen.size() != 4)
+                co_return;
+            EXPECT_EQ(seen[2].first, 2U);
+            EXPECT_EQ(seen[3].first, 2U);
+            EXPECT_GE(seen[2].second - seen[0].second, 5s);
+            EXPECT_EQ(there.model["q"].dropped.size(), 2U) << "the originals of two copies";
+            EXPECT_EQ(there.model["q"].acked.size(), 2U);
+        },
+        automatic());
+}
+
 // S12
 TEST(deferred, a_token_destroyed_without_a_decision_is_treated_as_a_handler_that_threw)
 {
