@@ -113,6 +113,8 @@ bool confirm_tracker::confirm(std::uint64_t tag, bool multiple, bool acked)
         entry& e = entries_[i];
         if (!e.open)
             continue;
+        if (returned_ != 0)
+            settle_doubt(e, acked);
         finish(e, e.returned ? publish_result::returned
                   : acked    ? publish_result::confirmed
                              : publish_result::nacked);
@@ -138,7 +140,24 @@ bool confirm_tracker::returned(message_identity identity, std::uint16_t code)
         return false;
     found->returned = true;
     found->return_code = code;
+    ++returned_;
     return true;
+}
+
+// Of several that are equal, `returned` could only guess. RabbitMQ confirms what it returns with an
+// ack, and right away: a nack is for another of them, and the first ack is for this one.
+void confirm_tracker::settle_doubt(entry& e, bool acked) noexcept
+{
+    if (acked == e.returned)
+        return;
+    for (entry& other : entries_) {
+        if (&other == &e || !other.open || other.returned == e.returned ||
+            other.identity != e.identity)
+            continue;
+        std::swap(other.returned, e.returned);
+        std::swap(other.return_code, e.return_code);
+        return;
+    }
 }
 
 bool confirm_tracker::has_listeners() const noexcept
@@ -165,6 +184,7 @@ void confirm_tracker::finish(entry& e, publish_result result) noexcept
 {
     e.open = false;
     --outstanding_;
+    returned_ -= e.returned ? 1 : 0;
     if (auto* listener = std::exchange(e.listener, nullptr)) {
         listener->on_confirm(result, e.return_code);
     } else if (result != publish_result::confirmed) {

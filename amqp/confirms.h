@@ -11,8 +11,8 @@
 /// The broker numbers publishes from 1 per channel, and answers out of order, singly or for all up
 /// to a tag (`multiple`). A returned message carries no number: `basic.return` comes before the
 /// confirm of its publish, but not always right before it. We match it by what it is: exchange,
-/// routing key, and hashes over properties and body. Of two publishes that are equal in all of that
-/// it does not matter which one is told that it was returned, since nobody could tell them apart.
+/// routing key, and hashes over properties and body. Of publishes that are equal in all of that, the
+/// next that is acked counts as the returned one.
 ///
 /// RabbitMQ: a mandatory message without a route is returned, then confirmed with an ack.
 namespace acquit::amqp {
@@ -75,12 +75,14 @@ private:
         bool returned;
     };
 
+    void settle_doubt(entry& e, bool acked) noexcept;
     void finish(entry& e, publish_result result) noexcept;
     void drop_finished() noexcept;
 
     std::deque<entry> entries_;
     std::uint64_t base_ = 1; // tag of entries_.front()
     std::size_t outstanding_ = 0;
+    std::size_t returned_ = 0; // of these, marked
     std::uint64_t failures_ = 0;
 };
 

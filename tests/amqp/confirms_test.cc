@@ -100,6 +100,50 @@ TEST(confirm_tracker, finds_a_returned_message_by_its_destination_when_its_bytes
     EXPECT_EQ(one.heard, results{publish_result::returned});
 }
 
+// Two copies of one message, say: the older was refused, or is not answered at all.
+TEST(confirm_tracker, takes_the_first_ack_among_equals_for_that_of_the_returned_one)
+{
+    {
+        confirm_tracker t;
+        ear refused;
+        ear lost;
+        (void)t.add(&refused, identity("a", "x"));
+        (void)t.add(&lost, identity("a", "x"));
+        EXPECT_TRUE(t.returned(identity("a", "x"), 312));
+        EXPECT_TRUE(t.confirm(1, false, false));
+        EXPECT_TRUE(t.confirm(2, false, true));
+        EXPECT_EQ(refused.heard, results{publish_result::nacked});
+        EXPECT_EQ(refused.code, 0);
+        EXPECT_EQ(lost.heard, results{publish_result::returned});
+        EXPECT_EQ(lost.code, 312);
+    }
+    {
+        confirm_tracker t;
+        ear late;
+        ear lost;
+        ear routed;
+        (void)t.add(&late, identity("a", "x"));
+        (void)t.add(&lost, identity("a", "x"));
+        (void)t.add(&routed, identity("a", "y"));
+        EXPECT_TRUE(t.returned(identity("a", "x"), 312));
+        EXPECT_TRUE(t.confirm(3, false, true));
+        EXPECT_TRUE(t.confirm(2, false, true));
+        EXPECT_TRUE(t.confirm(1, false, true));
+        EXPECT_EQ(late.heard, results{publish_result::confirmed});
+        EXPECT_EQ(lost.heard, results{publish_result::returned});
+        EXPECT_EQ(routed.heard, results{publish_result::confirmed});
+    }
+    {
+        // Alone it is believed, whatever comes.
+        confirm_tracker t;
+        ear one;
+        (void)t.add(&one, identity("a", "x"));
+        EXPECT_TRUE(t.returned(identity("a", "x"), 312));
+        EXPECT_TRUE(t.confirm(1, false, false));
+        EXPECT_EQ(one.heard, results{publish_result::returned});
+    }
+}
+
 // RabbitMQ 4.x returns headers sorted by name.
 TEST(confirm_tracker, knows_a_returned_message_whatever_the_order_of_its_headers)
 {
