@@ -141,7 +141,8 @@ shape shape_of(std::uint64_t seed)
         s.end = chance(random, 70) ? ending::whenever : ending::aborted;
         s.end_after = up_to(random, chance(random, 50) ? 500ms : 15s);
     }
-    s.drain_deadline = chance(random, 70) ? 30s : up_to(random, 3s);
+    // A drain in peace gets the time it needs; one among faults may be cut short.
+    s.drain_deadline = s.end == ending::when_quiet || chance(random, 60) ? 30s : up_to(random, 3s);
     return s;
 }
 

@@ -138,6 +138,8 @@ int main(int argc, char** argv)
     auto& o = acquit::testing::options;
     if (const char* seed = std::getenv("ACQUIT_SIM_SEED"))
         o.first = std::strtoull(seed, nullptr, 10);
+    if (const char* seeds = std::getenv("ACQUIT_SIM_SEEDS"))
+        o.seeds = std::strtoull(seeds, nullptr, 10);
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
         if (word == "--notes")

@@ -213,34 +213,33 @@ void witness::vanished(const std::string& body, std::string_view why)
 
 // ---- What handlers saw ---------------------------------------------------------------------------
 
-std::uint64_t witness::begin(const settle::delivery& d)
+std::uint64_t witness::begin(const std::string& body, std::uint64_t tag, std::uint32_t attempt)
 {
-    const std::string body(d.text());
     ++counts_.begun;
     auto& f = fates_[body];
     ++f.calls;
     const std::uint32_t allowed = shape_.plain ? 1 : shape_.concurrency;
     if (++in_handler_ > allowed)
         violation(fmt::format("{} handlers at once, {} are allowed", in_handler_, allowed));
-    const auto found = latest_.find({body, d.tag()});
+    const auto found = latest_.find({body, tag});
     if (found == latest_.end()) {
         violation(fmt::format("a handler was given {} with tag {}, which was never delivered",
-                              short_name(body), d.tag()));
+                              short_name(body), tag));
         return 0;
     }
     auto& r = deliveries_[found->second];
     if (std::exchange(r.begun, true))
         violation(
             fmt::format("delivery #{} of {} was handled twice", found->second, short_name(body)));
-    r.attempt = d.attempt();
+    r.attempt = attempt;
     if (shape_.max_attempts) {
-        if (d.attempt() > *shape_.max_attempts)
-            violation(fmt::format("attempt {} of {}, {} are allowed", d.attempt(), short_name(body),
+        if (attempt > *shape_.max_attempts)
+            violation(fmt::format("attempt {} of {}, {} are allowed", attempt, short_name(body),
                                   *shape_.max_attempts));
     }
     if (prints_notes_)
         note(fmt::format("handler begins #{} {} attempt {}", found->second, short_name(body),
-                         d.attempt()));
+                         attempt));
     return found->second;
 }
 

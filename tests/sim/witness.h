@@ -3,9 +3,6 @@
 #include "../peer/broker_model.h"
 #include "shape.h"
 
-#include <acquit/settle/message.h>
-#include <acquit/settle/outcome.h>
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -41,7 +38,7 @@ public:
     void expect(const std::string& body) { fates_[body]; }
 
     // Handlers say these. `begin` gives the number for `end`.
-    std::uint64_t begin(const settle::delivery& d);
+    std::uint64_t begin(const std::string& body, std::uint64_t tag, std::uint32_t attempt);
     void end(std::uint64_t number, decision decided, std::chrono::nanoseconds delay = {});
     /// Cancelled before it could decide.
     void give_up(std::uint64_t number);

@@ -19,6 +19,8 @@ const std::string dead_name = "dead";
 
 /// Beyond its deadline, for what a drain may take: the goodbye, and what is on its way.
 constexpr auto grace = 3s;
+/// And where nothing is left to do.
+constexpr auto in_peace = 5s;
 /// In peace everything is done within this time.
 constexpr auto patience = 20min;
 
@@ -39,10 +41,10 @@ private:
     task<> second_life();
     task<> feed();
     task<> beat();
-    task<> until_quiet(const ran& r);
+    task<> until_quiet(service& s, const ran& r);
     task<> until_over(service& s, const ran& r, std::chrono::nanoseconds limit);
     void set_up(service& s);
-    [[nodiscard]] bool quiet() const;
+    [[nodiscard]] bool quiet(service& s) const;
     [[nodiscard]] std::uint64_t lost_unsettled() const;
     void forgive(const report& r);
     void check_report(const ran& r, const witness::counts& before);
@@ -133,7 +135,7 @@ task<outcome> world::handle(delivery& d)
             if (!decided)
                 seen.give_up(number);
         }
-    } running{witness_, witness_.begin(d)};
+    } running{witness_, witness_.begin(std::string(d.text()), d.tag(), d.attempt())};
     if (shape_.handlers.work_max.count() > 0 && random_.below(4) != 0)
         co_await runtime::sleep(up_to(shape_.handlers.work_max));
     std::chrono::nanoseconds delay{};
@@ -145,7 +147,7 @@ task<outcome> world::handle(delivery& d)
 
 outcome world::handle_plainly(delivery& d)
 {
-    const auto number = witness_.begin(d);
+    const auto number = witness_.begin(std::string(d.text()), d.tag(), d.attempt());
     std::chrono::nanoseconds delay{};
     const auto what = decide(d, delay);
     witness_.end(number, what, delay);
@@ -199,6 +201,13 @@ task<> world::feed()
     fed_ = true;
 }
 
+/// Copies that are not answered yet, and delays.
+std::uint64_t open_retries(service& s)
+{
+    const auto m = s[0].metrics().retries;
+    return m.copies_open + m.held + m.timers_pending;
+}
+
 /// The heartbeats of a server.
 task<> world::beat()
 {
@@ -214,19 +223,19 @@ task<> world::beat()
     }
 }
 
-bool world::quiet() const
+bool world::quiet(service& s) const
 {
     return fed_ && witness_.in_handler() == 0 && host_.model.busy({dead_name}) == 0 &&
-           witness_.nowhere() == 0;
+           witness_.nowhere() == 0 && open_retries(s) == 0;
 }
 
-task<> world::until_quiet(const ran& r)
+task<> world::until_quiet(service& s, const ran& r)
 {
     const auto limit = runtime::loop::current().now() + patience;
     co_await runtime::sleep(5s); // whatever broke last is noticed
-    while (!quiet() && !r.over && runtime::loop::current().now() < limit)
+    while (!quiet(s) && !r.over && runtime::loop::current().now() < limit)
         co_await runtime::sleep(50ms);
-    if (!quiet() && !r.over)
+    if (!quiet(s) && !r.over)
         witness_.violation(
             fmt::format("it did not come to rest: {} messages left, {} in handlers, {} in no queue",
                         host_.model.busy({dead_name}), witness_.in_handler(), witness_.nowhere()));
@@ -286,11 +295,11 @@ task<> world::first_life()
         });
         if (shape_.end != ending::when_quiet)
             co_return;
-        co_await until_quiet(r);
+        co_await until_quiet(s, r);
         lost_before = lost_unsettled();
         witness_.stopping();
         s.stop();
-        co_await until_over(s, r, shape_.drain_deadline + grace);
+        co_await until_over(s, r, in_peace);
     });
     result_.failed_to_start = r.failure != nullptr;
     if (r.failure && faults_.total() == 0)
@@ -331,11 +340,11 @@ task<> world::second_life()
     std::uint64_t lost_before = 0;
     co_await runtime::with_scope([&](scope& tasks) -> task<> {
         tasks.spawn(run_into(s, r));
-        co_await until_quiet(r);
+        co_await until_quiet(s, r);
         lost_before = lost_unsettled();
         witness_.stopping();
         s.stop();
-        co_await until_over(s, r, 30s + grace);
+        co_await until_over(s, r, in_peace);
     });
     if (!r.result) {
         witness_.violation("the successor failed: " + text_of(r.failure));
