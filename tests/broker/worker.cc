@@ -86,7 +86,9 @@ int main(int argc, char** argv)
             .concurrency(mode == "rolling" ? 16 : 8);
     };
     if (std::string_view(argv[3]) == "quorum")
-        steps(s.consume(quorum_queue{queue}.prefetch(50), handler));
+        // By default a quorum queue dead-letters at most once: what it moved to a classic queue right
+        // before the broker is killed is lost.
+        steps(s.consume(quorum_queue{queue}.prefetch(50).at_least_once_dead_lettering(), handler));
     else
         steps(s.consume(classic_queue{queue}.prefetch(50), handler));
     return run(s);
