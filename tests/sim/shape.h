@@ -76,6 +76,11 @@ struct shape {
     [[nodiscard]] bool calm() const noexcept { return trouble.count() == 0; }
     /// A retry may leave the queue and wait in this process alone (D1, or copies::unconfirmed).
     [[nodiscard]] bool keeps_in_process() const noexcept;
+    /// How many handlers a message may find before it in its queue.
+    [[nodiscard]] std::int64_t patience_in_queue() const noexcept
+    {
+        return static_cast<std::int64_t>(messages / concurrency) + 1;
+    }
     /// The limit is kept by one count: a message has exactly max_attempts deliveries.
     [[nodiscard]] bool counts_exactly() const noexcept;
     /// From the broker's version: whether basic.nack counts as a failed delivery.

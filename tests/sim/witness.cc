@@ -197,7 +197,11 @@ void witness::entered(const std::string& queue, const broker_model::message& m)
         return;
     }
     const auto now = runtime::loop::current().now();
-    if (now >= found->second || stopping_)
+    if (stopping_)
+        return;
+    if (now > found->second + late_max())
+        violation(fmt::format("{} comes {} too late", short_name(m.body), now - found->second));
+    if (now >= found->second)
         return;
     ++early_;
     // A budget may be used up; then the report counts it.
@@ -209,6 +213,26 @@ void witness::vanished(const std::string& body, std::string_view why)
 {
     if (why != "rejected") // that is a settlement, which has been looked at
         violation(fmt::format("{} vanished: {}", short_name(body), why));
+}
+
+/// How late a delayed copy may be where nothing disturbs it. Without limit among faults, behind a
+/// narrow stream, and where a short delay waits behind a longer one.
+std::chrono::nanoseconds witness::late_max() const
+{
+    using settle::delay;
+    const auto* const beyond = shape_.delay.overflow();
+    const auto kind = beyond != nullptr ? beyond->kind() : shape_.delay.kind();
+    // Where one attempt may be decided twice, nobody can tell which decision a copy follows.
+    const bool once = shape_.calm() && shape_.end == ending::when_quiet && !shape_.pause &&
+                      !(shape_.quorum && shape_.delay.copies());
+    if (!once || shape_.capacity < 65536 || shape_.body_max > 1000 || kind == delay::mode::dlx_ttl)
+        return std::chrono::hours(1);
+    // To the broker and back for each hop, which also waits for its turn in the queue.
+    const auto trips = 20 * shape_.on_the_way + std::chrono::milliseconds(30);
+    if (kind != delay::mode::buckets)
+        return trips;
+    const auto& steps = (beyond != nullptr ? *beyond : shape_.delay).steps();
+    return steps.front() + 10 * (trips + shape_.handlers.work_max * shape_.patience_in_queue());
 }
 
 // ---- What handlers saw ---------------------------------------------------------------------------

@@ -102,6 +102,7 @@ private:
     void settled(const broker_model::traced& d, broker_model::verdict how);
     void vanished(const std::string& body, std::string_view why);
     [[nodiscard]] bool is_final(decision d) const noexcept;
+    [[nodiscard]] std::chrono::nanoseconds late_max() const;
     /// What is wrong with this settlement, or nothing.
     [[nodiscard]] std::string objection(const record& r, broker_model::verdict how) const;
     [[nodiscard]] std::string objection_to_retry(const record& r, broker_model::verdict how) const;

@@ -335,6 +335,7 @@ task<> world::second_life()
     service s(host_.client());
     set_up(s);
     s.drain_deadline(30s);
+    co_await runtime::sleep(5s); // what its predecessor said last has arrived
     const auto before = witness_.so_far();
     ran r;
     std::uint64_t lost_before = 0;
@@ -352,6 +353,14 @@ task<> world::second_life()
     }
     check_report(r, before);
     check_clean_end(r, lost_before);
+    const auto& after = witness_.so_far();
+    std::uint64_t settled = 0;
+    for (std::size_t i = 0; i < std::size(after.settled); ++i)
+        settled += after.settled[i] - before.settled[i];
+    if (r.result->finished() + r.result->given_back() != settled)
+        witness_.violation(fmt::format("the report knows of other settlements than the broker's "
+                                       "{}: {}",
+                                       settled, r.result->text()));
     if (r.result->unknown() != 0 || r.result->reconnects != 0)
         witness_.violation("in peace the fate of deliveries is unknown: " + r.result->text());
 }
