@@ -68,7 +68,7 @@ copy_request::~copy_request()
 
 void copy_request::on_confirm(amqp::publish_result result, std::uint16_t) noexcept
 {
-    publisher_->finish(*this, result_of(result));
+    publisher().finish(*this, result_of(result));
 }
 
 void copy_request::on_timer() noexcept
@@ -76,7 +76,7 @@ void copy_request::on_timer() noexcept
     if (state_ == state::idle)
         on_wait_over();
     else
-        publisher_->finish(*this, copy_result::timed_out);
+        publisher().finish(*this, copy_result::timed_out);
 }
 
 copy_publisher::copy_publisher(amqp::connection_options connection, options o)
@@ -101,7 +101,6 @@ copy_publisher::~copy_publisher()
 void copy_publisher::submit(copy_request& r) noexcept
 {
     ACQUIT_ASSERT(!r.submitted(), "a copy submitted twice");
-    r.publisher_ = this;
     r.state_ = copy_request::state::waiting;
     r.link().insert_before(waiting_);
     ++counts_.waiting;

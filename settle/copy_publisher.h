@@ -56,6 +56,9 @@ protected:
     copy_request() noexcept = default;
     ~copy_request();
 
+    /// Where it is submitted.
+    [[nodiscard]] virtual copy_publisher& publisher() const noexcept = 0;
+
     /// Idle again by now; it may be submitted anew, or destroy itself.
     virtual void on_copy_done(copy_result result) noexcept = 0;
     /// The timer fired while it is idle: it belongs to the owner then.
@@ -70,8 +73,13 @@ private:
 
     [[nodiscard]] detail::copy_link& link() noexcept { return *this; }
 
-    copy_publisher* publisher_ = nullptr;
     std::uint64_t publish_ = 0; // its number in the channel, while in flight
+
+protected:
+    /// For the owner; here because a million of these may wait.
+    std::uint32_t epoch_ = 0;
+
+private:
     state state_ = state::idle;
 };
 

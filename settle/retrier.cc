@@ -41,9 +41,11 @@ public:
     };
 
     item(retrier& owner, const delivery& d, const retry_plan& plan) noexcept
-        : owner(owner), tag(d.tag_), epoch(d.epoch_), how(plan.how), after(plan.after)
+        : owner(owner), tag(d.tag_), how(plan.how), after(plan.after)
     {
+        epoch_ = d.epoch_;
     }
+    [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
 
     void link_in(runtime::list_node& list) noexcept { retry_link::insert_before(list); }
     void unlink_from() noexcept { retry_link::unlink(); }
@@ -66,7 +68,6 @@ public:
 
     retrier& owner;
     std::uint64_t tag;
-    std::uint32_t epoch;
     disposition how;
     retry_plan::step after;
     phase now = phase::publishing;
@@ -76,6 +77,7 @@ public:
     bool early = false;
 
 private:
+    [[nodiscard]] copy_publisher& publisher() const noexcept override { return owner.publisher_; }
     void on_copy_done(copy_result result) noexcept override { owner.copy_done(*this, result); }
     void on_wait_over() noexcept override { owner.wait_over(*this); }
 };
@@ -214,7 +216,7 @@ void retrier::submit(item& i) noexcept
 
 void retrier::settle(item& i, disposition how) noexcept
 {
-    if (settler_.settle(i.epoch, i.tag, how) != settled::done && !i.orphaned)
+    if (settler_.settle(i.epoch(), i.tag, how) != settled::done && !i.orphaned)
         ++counts_.stale;
 }
 
