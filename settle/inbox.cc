@@ -48,6 +48,7 @@ void inbox::on_delivery(const amqp::content_event& content,
     if (head_ == nullptr && !takers_.empty()) {
         auto& taker = static_cast<take_op&>(takers_.pop_front());
         taker.taken_ = &d;
+        d.in_hand_ = true;
         ++taken_;
         taker.resume_now();
         return;
@@ -113,6 +114,7 @@ held_delivery* inbox::pop() noexcept
     --backlog_size_;
     backlog_bytes_ -= d->body_.size();
     ++taken_;
+    d->in_hand_ = true;
     if (paused_)
         regulate();
     return d;
@@ -121,6 +123,7 @@ held_delivery* inbox::pop() noexcept
 void inbox::release(held_delivery& d) noexcept
 {
     --taken_;
+    d.in_hand_ = false;
     d.segment_.reset();
     trim(d.own_);
     trim(d.own_body_);

@@ -30,6 +30,7 @@ private:
     std::vector<std::byte> own_body_; // and here, for an assembled body
     held_delivery* next_ = nullptr;
     runtime::time_point arrived_{}; // where they are taken in batches
+    bool in_hand_ = false;
 };
 
 /// A delivery of a consumer that is handled on the spot.
@@ -126,6 +127,15 @@ public:
 
     [[nodiscard]] std::size_t backlog() const noexcept { return backlog_size_; }
     [[nodiscard]] std::size_t in_hand() const noexcept { return taken_; }
+    /// Calls `f(const delivery&)` for each delivery that somebody has taken and not released.
+    template <class F>
+    void for_each_in_hand(F f) const
+    {
+        for (const held_delivery& d : storage_) {
+            if (d.in_hand_)
+                f(static_cast<const delivery&>(d));
+        }
+    }
     [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
     [[nodiscard]] std::uint64_t redelivered() const noexcept { return redelivered_; }
 

@@ -43,9 +43,10 @@ void retries_text(std::back_insert_iterator<std::string> to, const retry_metrics
 
 void unfinished_text(std::back_insert_iterator<std::string> to, const report::line& line)
 {
-    for (const auto& left : line.unfinished) {
-        fmt::format_to(to, "queue {}: {}: retry", line.queue,
-                       left.what == unfinished_retry::fate::lost ? "LOST" : "redelivered");
+    for (const auto& left : line.left) {
+        fmt::format_to(to, "queue {}: {}: {}", line.queue,
+                       left.what == unfinished::fate::lost ? "LOST" : "redelivered",
+                       left.where == unfinished::stage::retry ? "retry" : "in a handler");
         if (!left.destination.empty())
             fmt::format_to(to, " to {}", left.destination);
         if (!left.message_id.empty())

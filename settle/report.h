@@ -17,9 +17,9 @@ struct report {
     struct line {
         std::string queue;
         subscription_metrics metrics;
-        /// Copies and delays that were open when the drain was cut short; the first
-        /// `retrier::names_max` of each subscription.
-        std::vector<unfinished_retry> unfinished;
+        /// What was in a handler, and copies and delays that were open, when the drain was cut short;
+        /// at most `retrier::names_max` of each.
+        std::vector<unfinished> left;
     };
     std::vector<line> queues;
     std::uint64_t reconnects = 0;

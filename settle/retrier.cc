@@ -375,10 +375,10 @@ runtime::task<> retrier::idle()
     rush_timer_.cancel();
 }
 
-std::vector<unfinished_retry> retrier::abandon()
+std::vector<unfinished> retrier::abandon()
 {
     rush_timer_.cancel();
-    std::vector<unfinished_retry> left;
+    std::vector<unfinished> left;
     while (items_.next != &items_) {
         item& i = item::from(*items_.next);
         if (!i.orphaned) {
@@ -387,10 +387,11 @@ std::vector<unfinished_retry> retrier::abandon()
             else
                 ++counts_.originals_left;
             if (left.size() < names_max)
-                left.push_back({.what = i.alone ? unfinished_retry::fate::lost
-                                                : unfinished_retry::fate::redelivered,
-                                .message_id = i.message.message_id(),
-                                .destination = std::string(i.message.routing_key())});
+                left.push_back(
+                    {.where = unfinished::stage::retry,
+                     .what = i.alone ? unfinished::fate::lost : unfinished::fate::redelivered,
+                     .message_id = i.message.message_id(),
+                     .destination = std::string(i.message.routing_key())});
         }
         remove(i);
     }

@@ -43,15 +43,17 @@ struct retry_metrics {
     std::uint64_t stale = 0; ///< decided, and their channel was gone before they could be settled
 };
 
-/// A delivery that was decided, and whose copy or delay was still open when a drain was cut short.
-struct unfinished_retry {
+/// A delivery that was open when a drain was cut short, for the report.
+struct unfinished {
+    enum class stage : std::uint8_t { in_handler, retry };
     enum class fate : std::uint8_t {
-        redelivered, ///< the original is unsettled: the broker delivers it again
+        redelivered, ///< it is unsettled: the broker delivers it again
         lost,        ///< the original is gone, and its copy is not confirmed
     };
+    stage where;
     fate what;
-    std::string message_id; ///< as far as the copy knows
-    std::string destination;
+    std::string message_id;  ///< "" where it has none, or where nothing was kept of it
+    std::string destination; ///< of a copy
 };
 
 namespace detail {
@@ -94,7 +96,7 @@ public:
     /// Returns once nothing is open.
     [[nodiscard]] runtime::task<> idle();
     /// Forgets what is open, and says what it was: the first `names_max` by name.
-    [[nodiscard]] std::vector<unfinished_retry> abandon();
+    [[nodiscard]] std::vector<unfinished> abandon();
     static constexpr std::size_t names_max = 100;
 
     [[nodiscard]] const retry_metrics& metrics() const noexcept { return counts_; }

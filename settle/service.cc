@@ -491,7 +491,7 @@ report service::make_report() const
     report r;
     for (const auto& s : subscriptions_)
         r.queues.push_back(
-            {.queue = s->queue().name, .metrics = s->metrics(), .unfinished = s->unfinished()});
+            {.queue = s->queue().name, .metrics = s->metrics(), .left = s->left_unfinished()});
     r.reconnects = reconnects_;
     r.drain_time = drain_time_;
     r.cut_short = cut_short_;

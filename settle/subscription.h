@@ -139,7 +139,7 @@ public:
     /// that are cancelled from here on leave their delivery unsettled.
     void abandon();
     /// What `abandon` found open.
-    [[nodiscard]] const std::vector<unfinished_retry>& unfinished() const noexcept
+    [[nodiscard]] const std::vector<settle::unfinished>& left_unfinished() const noexcept
     {
         return unfinished_;
     }
@@ -206,7 +206,7 @@ private:
     void* stop_object_ = nullptr;
     subscription_metrics counts_;
     runtime::random_source random_;
-    std::vector<unfinished_retry> unfinished_;
+    std::vector<settle::unfinished> unfinished_;
     health health_ = health::idle;
     bool cancelling_ = false;
     bool hops_ = false; // deliveries may have to be sent on

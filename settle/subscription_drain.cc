@@ -127,6 +127,16 @@ void subscription::abandon()
     counts_.abandoned += untouched.count;
     if (tokens_ != nullptr)
         tokens_->abandon();
+    if (!cancelling_) {
+        inbox_->for_each_in_hand([this](const delivery& d) {
+            if (unfinished_.size() < retrier::names_max)
+                unfinished_.push_back(
+                    {.where = unfinished::stage::in_handler,
+                     .what = unfinished::fate::redelivered,
+                     .message_id = std::string(d.properties().message_id.value_or("")),
+                     .destination = {}});
+        });
+    }
     for (auto& left : retrier_->abandon())
         unfinished_.push_back(std::move(left));
     settler_->flush();

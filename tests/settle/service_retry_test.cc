@@ -451,10 +451,35 @@ TEST(drain, that_is_cut_short_names_what_it_leaves)
             EXPECT_EQ(r.result->timers_lost(), 5U);
             const auto& line = r.result->queues.at(0);
             EXPECT_EQ(line.metrics.retries.originals_left, 5U);
-            EXPECT_EQ(line.unfinished.size(), 10U);
+            EXPECT_EQ(line.left.size(), 10U);
             EXPECT_EQ(r.result->finished(), 10U);
             EXPECT_EQ(r.result->unknown(), 5U);
             EXPECT_EQ(r.result->received(), r.result->finished() + r.result->unknown());
+        },
+        automatic());
+}
+
+TEST(drain, that_is_cut_short_names_what_is_in_a_handler)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model.put("q", 3);
+            service s(there.client());
+            s.drain_deadline(1s);
+            runtime::event never;
+            s.consume(existing_queue("q"), [&never](delivery&) -> task<outcome> {
+                 co_await never.wait();
+                 co_return ack;
+             }).concurrency(2);
+            const auto r = co_await serving(s, [&]() -> task<> { co_await s.started(); });
+            EXPECT_TRUE(r.result) << text_of(r.failure);
+            const auto& line = r.result->queues.at(0);
+            EXPECT_EQ(line.left.size(), 2U);
+            EXPECT_EQ(line.metrics.abandoned, 3U);
+            EXPECT_NE(r.result->text().find("queue q: redelivered: in a handler"),
+                      std::string::npos)
+                << r.result->text();
+            expect_adds_up(*r.result);
         },
         automatic());
 }

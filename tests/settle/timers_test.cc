@@ -97,7 +97,7 @@ TEST(D13_timers, a_million_may_wait_in_one_process)
     const auto acked = park(messages, false);
     const auto parked = park(messages, true);
     EXPECT_EQ(parked.result->timers_lost(), messages);
-    EXPECT_EQ(parked.result->queues.at(0).unfinished.size(), settle::retrier::names_max);
+    EXPECT_EQ(parked.result->queues.at(0).left.size(), settle::retrier::names_max);
 
     const auto n = static_cast<double>(messages);
     const double bytes = static_cast<double>(parked.bytes) / n;
