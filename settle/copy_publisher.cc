@@ -16,6 +16,9 @@ namespace {
 /// A channel that lived so long was not doomed from the start: the next pause is short again.
 constexpr auto lasting = std::chrono::seconds(5);
 
+/// For the handshakes of a close.
+constexpr auto goodbye = std::chrono::seconds(1);
+
 copy_result result_of(amqp::publish_result r) noexcept
 {
     switch (r) {
@@ -154,8 +157,10 @@ runtime::task<> copy_publisher::run()
         const auto since = loop.now();
         const auto confirmed = counts_.confirmed;
         try {
-            co_await publish_until_lost();
+            co_await publish_until_lost_or_closed();
         } catch (const runtime::operation_cancelled&) {
+            if (closing_.is_set())
+                co_return;
             throw;
         } catch (...) {
             failure_ = std::current_exception();
@@ -187,6 +192,24 @@ runtime::task<> copy_publisher::pause(std::uint32_t attempt)
         }(closing_));
     } catch (const runtime::timed_out&) {
     }
+}
+
+runtime::task<> copy_publisher::publish_until_lost_or_closed()
+{
+    co_await runtime::with_scope([this](runtime::scope& tasks) -> runtime::task<> {
+        tasks.spawn(leave_when_closed(tasks));
+        co_await publish_until_lost();
+        tasks.cancel();
+    });
+}
+
+/// Nobody is left who would wait for a broker that says nothing.
+runtime::task<> copy_publisher::leave_when_closed(runtime::scope& publishing)
+{
+    co_await closing_.wait();
+    if (channel_ != nullptr)
+        co_await runtime::sleep(goodbye);
+    publishing.cancel();
 }
 
 runtime::task<> copy_publisher::publish_until_lost()

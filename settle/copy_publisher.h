@@ -5,6 +5,7 @@
 #include <acquit/amqp/connection.h>
 #include <acquit/runtime/event.h>
 #include <acquit/runtime/random.h>
+#include <acquit/runtime/scope.h>
 #include <acquit/runtime/task.h>
 #include <acquit/runtime/timer.h>
 #include <acquit/runtime/waiter.h>
@@ -142,6 +143,8 @@ private:
     friend class copy_request;
     class on_connection;
 
+    runtime::task<> publish_until_lost_or_closed();
+    runtime::task<> leave_when_closed(runtime::scope& publishing);
     runtime::task<> publish_until_lost();
     runtime::task<> publish_on_channel(amqp::connection& broker);
     runtime::task<> pump(amqp::connection& broker, amqp::channel& c);

@@ -208,6 +208,30 @@ TEST(copies, blocked_ones_wait_for_the_broker)
         automatic());
 }
 
+TEST(copies, a_broker_that_no_longer_answers_them_holds_up_no_stop)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.consume(classic_queue("q"), [](delivery&) -> outcome {
+                 return retry();
+             }).max_attempts(2);
+            runtime::time_point asked;
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                there.be_silent();
+                publisher_of(there).reset();
+                co_await runtime::sleep(1s); // it connects anew, and nobody answers
+                there.be_silent(false);
+                asked = runtime::loop::current().now();
+            });
+            expect_clean(r);
+            EXPECT_LE(runtime::loop::current().now() - asked, 1s);
+        },
+        automatic());
+}
+
 // R4 and section 3: unconfirmed copies settle first, and are published until the broker has them.
 TEST(copies, unconfirmed_ones_settle_first_and_are_tried_until_they_arrive)
 {

@@ -272,12 +272,6 @@ void faults::heal()
     host_.refuse(0);
     host_.be_silent(false);
     countdowns_.clear();
-    // Those that were not answered, or not yet, try again.
-    for (std::size_t i = 0; i < host_.connects(); ++i) {
-        auto& each = host_.at(i);
-        if (!each.is_over() && !each.session().is_open())
-            each.hang_up();
-    }
     // What would break later breaks now: from here on nothing does.
     for (peer* each : std::exchange(cut_, {})) {
         if (!each->is_over()) {
