@@ -7,6 +7,26 @@
 
 namespace acquit::amqp {
 
+namespace {
+
+std::string told(const std::string& what, publish_error::reason why, std::uint16_t code,
+                 const std::string& text)
+{
+    switch (why) {
+    case publish_error::reason::returned:
+        return fmt::format("{} returned: {} ({})", what, text, code);
+    case publish_error::reason::nacked:
+        return fmt::format("{} refused by the broker (basic.nack)", what);
+    case publish_error::reason::timed_out:
+        return fmt::format("{} not confirmed in time", what);
+    case publish_error::reason::lost:
+        return fmt::format("{} not confirmed before the channel was lost: {}", what, text);
+    }
+    return what;
+}
+
+} // namespace
+
 connection_error::connection_error(const std::string& what) : error(what) {}
 
 connection_error::connection_error(std::uint16_t code, std::string text, const std::string& where)
@@ -32,11 +52,19 @@ channel_error::channel_error(std::uint16_t channel, std::uint16_t code, std::str
 }
 
 publish_error::publish_error(reason why, std::uint16_t code, std::string text,
-                             const std::string& where)
-    : error(why == reason::returned
-                ? fmt::format("message to {} returned: {} ({})", where, text, code)
-                : fmt::format("message to {} refused by the broker (basic.nack)", where)),
-      why_(why), code_(code), text_(std::move(text))
+                             const std::string& where, std::exception_ptr cause)
+    : error(told(fmt::format("message to {}", where), why, code, text)), why_(why), code_(code),
+      text_(std::move(text)), cause_(std::move(cause))
+{
+}
+
+publish_error::publish_error(reason why, std::uint16_t code, std::string text, std::uint64_t number,
+                             std::uint64_t failed, std::exception_ptr cause)
+    : error(told(failed == 1
+                     ? fmt::format("publish {}", number)
+                     : fmt::format("{} publishes failed, the first: publish {}", failed, number),
+                 why, code, text)),
+      why_(why), code_(code), text_(std::move(text)), cause_(std::move(cause)), failed_(failed)
 {
 }
 

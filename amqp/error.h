@@ -4,6 +4,7 @@
 #include <acquit/runtime/error.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 namespace acquit::amqp {
@@ -51,25 +52,38 @@ private:
     bool by_broker_ = true;
 };
 
-/// A publish that the broker did not take.
+/// A message that was handed to the connection and that the broker did not take, as far as is known.
 class publish_error : public runtime::error {
 public:
     enum class reason : std::uint8_t {
-        returned, ///< mandatory, and no queue would have it (`basic.return`)
-        nacked,   ///< the broker could not take responsibility (`basic.nack`; a full queue, say)
+        returned,  ///< mandatory, and no queue would have it (`basic.return`)
+        nacked,    ///< the broker could not take responsibility (`basic.nack`; a full queue, say)
+        timed_out, ///< no answer in time: the broker may have it or not
+        lost,      ///< the channel went before the answer: likewise
     };
 
-    publish_error(reason why, std::uint16_t code, std::string text, const std::string& where);
+    /// `where`: what the message was for. `cause`: what ended the channel.
+    publish_error(reason why, std::uint16_t code, std::string text, const std::string& where,
+                  std::exception_ptr cause = nullptr);
+    /// Of the publish with this number, the first of `failed`.
+    publish_error(reason why, std::uint16_t code, std::string text, std::uint64_t number,
+                  std::uint64_t failed, std::exception_ptr cause);
 
     [[nodiscard]] reason why() const noexcept { return why_; }
-    /// 312 no-route for a returned message; 0 for a nack.
+    /// 312 no-route for a returned message; what closed the channel for a lost one; else 0.
     [[nodiscard]] std::uint16_t code() const noexcept { return code_; }
     [[nodiscard]] const std::string& text() const noexcept { return text_; }
+    /// Of a lost one: what ended the channel, a `channel_error` or `connection_error`; else null.
+    [[nodiscard]] const std::exception_ptr& cause() const noexcept { return cause_; }
+    /// How many publishes this tells of; more than 1 only from `publisher::flush` and `close`.
+    [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
 
 private:
     reason why_;
     std::uint16_t code_;
     std::string text_;
+    std::exception_ptr cause_;
+    std::uint64_t failed_ = 1;
 };
 
 } // namespace acquit::amqp
