@@ -159,8 +159,10 @@ runtime::task<report> service::run()
             failure = std::current_exception();
         }
         // Whatever is still in a handler now has no connection to settle on; copies have one.
-        if (!cut_short_)
+        if (!cut_short_) {
+            finish_up(); // a stop while there was no connection has not come to it
             co_await until_cut_short(wait_until_done());
+        }
         copies_->close();
         if (!cut_short_)
             co_await until_cut_short(copies_->closed());
@@ -358,8 +360,7 @@ runtime::task<> service::drain_within_deadline()
     auto& loop = runtime::loop::current();
     const auto began = loop.now();
     phase_ = phase::draining;
-    for (auto& s : subscriptions_)
-        s->finish_up(loop.now() + time_to_drain(), drain_timers_);
+    finish_up();
     if (!cut_short_)
         co_await until_cut_short(drain_subscriptions());
     drain_time_ = loop.now() - began;
@@ -367,6 +368,13 @@ runtime::task<> service::drain_within_deadline()
         for (auto& s : subscriptions_)
             s->abandon();
     }
+}
+
+void service::finish_up() noexcept
+{
+    const auto until = runtime::later(runtime::loop::current().now(), time_to_drain());
+    for (auto& s : subscriptions_)
+        s->finish_up(until, drain_timers_);
 }
 
 runtime::task<> service::drain_subscriptions()

@@ -135,6 +135,8 @@ private:
     runtime::task<> start_on(amqp::connection& c);
     runtime::task<> connect_for_copies();
     runtime::task<> consume_until_stopped(amqp::connection& c);
+    /// What waits in this process comes to its end within the drain.
+    void finish_up() noexcept;
     runtime::task<> drain_subscriptions();
     runtime::task<> drain_within_deadline();
     runtime::task<> wait_until_done();

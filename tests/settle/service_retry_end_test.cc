@@ -1,0 +1,110 @@
+#include "service_support.h"
+
+#include <acquit/amqp/wire/table.h>
+
+// Retries that are under way when a service ends, or that its broker does not take.
+namespace acquit::testing {
+namespace {
+
+using fate = broker_model::publish_fate;
+
+/// The peer whose client publishes.
+peer& publisher_of(host& there)
+{
+    for (std::size_t i = there.connects(); i-- > 0;) {
+        if (there.at(i).channel_of<wire::confirm::select>() != 0)
+            return there.at(i);
+    }
+    throw std::runtime_error("nobody publishes");
+}
+
+outcome an_hour_then_ack(delivery& d)
+{
+    return d.attempt() == 1 ? retry_after(1h) : ack;
+}
+
+TEST(drain, without_a_consumer_connection_publishes_timers_early_instead_of_losing_them)
+{
+    for (const auto policy : {timers_at_drain::wait, timers_at_drain::publish_now}) {
+        virtually(
+            [policy](host& there) -> task<> {
+                there.model["q"];
+                service s(there.client());
+                s.drain_timers(policy);
+                s.consume(classic_queue("q"), an_hour_then_ack).max_attempts(5);
+                const auto r = co_await serving(s, [&]() -> task<> {
+                    co_await s.started();
+                    there.model.put("q", 5);
+                    co_await settle_down();
+                    there.refuse(1000);
+                    there.at(0).reset();
+                    co_await runtime::sleep(1s);
+                    EXPECT_GT(there.refused(), 0U);
+                });
+                expect_clean(r);
+                EXPECT_EQ(r.result->timers_lost(), 0U);
+                EXPECT_EQ(r.result->timers_published(), 5U);
+                EXPECT_EQ(there.model["q"].ready.size(), 5U);
+            },
+            automatic());
+    }
+}
+
+TEST(drain, whose_connection_is_lost_first_publishes_timers_early_as_well)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.consume(classic_queue("q"), an_hour_then_ack).max_attempts(5);
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                there.model.put("q", 5);
+                co_await settle_down();
+                s.stop();
+                there.refuse(1000);
+                there.at(0).reset();
+                co_await settle_down();
+            });
+            EXPECT_TRUE(r.result) << text_of(r.failure);
+            EXPECT_EQ(r.result->timers_lost(), 0U);
+            EXPECT_EQ(r.result->timers_published(), 5U);
+        },
+        automatic());
+}
+
+TEST(drain, does_not_wait_for_a_goodbye_to_copies_that_nobody_answers)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.drain_deadline(5s);
+            s.consume(classic_queue("q"), [](delivery&) -> outcome { return ack; }).max_attempts(2);
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                publisher_of(there).freeze();
+                co_await settle_down();
+            });
+            expect_clean(r);
+        },
+        automatic());
+}
+
+TEST(service_start, that_fails_without_a_deadline_of_its_drain_says_why)
+{
+    virtually(
+        [](host& there) -> task<> {
+            service s(there.client());
+            s.drain_deadline(runtime::duration::max());
+            there.model["there"];
+            s.consume(classic_queue("there"), an_hour_then_ack).max_attempts(5);
+            s.consume(classic_queue("missing"), an_hour_then_ack);
+            const auto failure = co_await failure_of(s.run());
+            EXPECT_TRUE(as<start_error>(failure)) << text_of(failure);
+        },
+        automatic());
+}
+
+} // namespace
+} // namespace acquit::testing
