@@ -135,8 +135,12 @@ runtime::task<report> service::run()
         service& self;
         ~leave()
         {
-            for (auto& s : self.subscriptions_)
+            for (auto& s : self.subscriptions_) {
                 s->lose();
+                // Only where the run was cancelled from outside is anything left here.
+                s->abandon();
+                s->close_inbox();
+            }
             self.over_ = true;
             self.started_.set(); // who waits for it hears that it will not be
             const std::lock_guard lock(self.asked_mutex_);

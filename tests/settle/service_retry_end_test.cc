@@ -106,5 +106,32 @@ TEST(service_start, that_fails_without_a_deadline_of_its_drain_says_why)
         automatic());
 }
 
+TEST(service, that_is_cancelled_from_outside_leaves_no_copy_and_no_timer)
+{
+    std::unique_ptr<service> s;
+    virtually(
+        [&](host& there) -> task<> {
+            there.model["q"];
+            s = std::make_unique<service>(there.client());
+            there.model.on_publish = [](const said&) {
+                return fate{.delay = runtime::duration::max()};
+            };
+            s->consume(classic_queue("q"), [](delivery& d) -> outcome {
+                 return number_of(d) % 2 == 0 ? retry() : retry_after(1h);
+             }).max_attempts(5);
+            ran r;
+            co_await runtime::with_scope([&](scope& tasks) -> task<> {
+                tasks.spawn(run_into(*s, r));
+                co_await s->started();
+                there.model.put("q", 4);
+                co_await runtime::sleep(1s);
+                tasks.cancel();
+            });
+            EXPECT_TRUE(as<runtime::operation_cancelled>(r.failure)) << text_of(r.failure);
+        },
+        automatic());
+    s.reset();
+}
+
 } // namespace
 } // namespace acquit::testing
