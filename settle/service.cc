@@ -326,6 +326,8 @@ runtime::task<> service::start_on(amqp::connection& c)
     if (!started_once_ && std::any_of(subscriptions_.begin(), subscriptions_.end(),
                                       [](const auto& s) { return s->publishes_copies(); }))
         co_await connect_for_copies();
+    if (stop_.is_set())
+        co_return;
     if (declare_topology_)
         co_await declare_exchanges(c, exchanges_);
     for (auto& s : subscriptions_)
@@ -340,7 +342,11 @@ runtime::task<> service::start_on(amqp::connection& c)
 runtime::task<> service::connect_for_copies()
 {
     try {
-        co_await copies_->ready();
+        co_await runtime::with_scope([this](runtime::scope& connecting) -> runtime::task<> {
+            connecting.spawn(cancel_when_stopped(connecting));
+            co_await copies_->ready();
+            connecting.cancel();
+        });
     } catch (const runtime::operation_cancelled&) {
         throw;
     } catch (const std::exception& e) {

@@ -91,6 +91,26 @@ TEST(drain, does_not_wait_for_a_goodbye_to_copies_that_nobody_answers)
         automatic());
 }
 
+TEST(service_stop, during_the_connect_for_copies_ends_at_once)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.consume(classic_queue("q"), [](delivery&) -> outcome { return ack; }).max_attempts(2);
+            const auto began = runtime::loop::current().now();
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await there.connected(1);
+                there.be_silent();
+                co_await there.connected(2);
+                co_await runtime::sleep(1s);
+            });
+            expect_clean(r);
+            EXPECT_LT(runtime::loop::current().now() - began, 3s);
+        },
+        automatic());
+}
+
 TEST(service_start, that_fails_without_a_deadline_of_its_drain_says_why)
 {
     virtually(
