@@ -109,10 +109,42 @@ void service::refuse_problems() const
         for (auto& problem : s->problems(declare_topology_))
             problems.push_back(std::move(problem));
     }
+    find_shared_waiting_queues(problems);
     if (auto problem = reconnect_backoff_.problem())
         problems.push_back(std::move(*problem));
     if (!problems.empty())
         throw start_error(problems);
+}
+
+void service::find_shared_waiting_queues(std::vector<std::string>& problems) const
+{
+    struct waiting {
+        std::string name;
+        const subscription* of;
+    };
+    std::vector<waiting> known;
+    for (const auto& s : subscriptions_) {
+        for (auto& name : s->waits_in()) {
+            for (const auto& other : subscriptions_) {
+                if (other->queue().name == name)
+                    problems.push_back(fmt::format(
+                        "queue \"{}\": its delayed messages would wait in \"{}\", which this "
+                        "service consumes: give the delay a queue of its own",
+                        s->queue().name, name));
+            }
+            for (const auto& before : known) {
+                // Of one queue that is consumed twice it may be the same.
+                const auto& queue = before.of->queue().name;
+                if (before.name == name && (queue != s->queue().name || queue.empty()))
+                    problems.push_back(fmt::format(
+                        "queues \"{}\" and \"{}\": their delayed messages would wait in the same "
+                        "queue \"{}\", which leads back to one of them: give each delay a name of "
+                        "its own",
+                        queue, s->queue().name, name));
+            }
+            known.push_back({std::move(name), s.get()});
+        }
+    }
 }
 
 runtime::task<report> service::run()

@@ -128,6 +128,7 @@ private:
     }
     void add(std::unique_ptr<subscription> made);
     void refuse_problems() const;
+    void find_shared_waiting_queues(std::vector<std::string>& problems) const;
     runtime::task<> serve();
     runtime::task<> one_connection();
     /// `refused`: what made the start fail, if it did.

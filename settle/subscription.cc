@@ -121,6 +121,19 @@ bool subscription::publishes_copies() const noexcept
                                         (settings_.limit.max_attempts || settings_.pause));
 }
 
+std::vector<std::string> subscription::waits_in() const
+{
+    const auto* beyond = settings_.delay.overflow();
+    const auto& waiting = beyond != nullptr ? *beyond : settings_.delay;
+    // Named after a queue that the server will name.
+    if (queue_.name.empty() && waiting.target("a") != waiting.target("b"))
+        return {};
+    std::vector<std::string> names;
+    for (auto& queue : waiting_queues(queue_, queue_.name, settings_.delay))
+        names.push_back(std::move(queue.name));
+    return names;
+}
+
 void subscription::prepare(copy_publisher& publisher)
 {
     settler_ = std::make_unique<settler>(settings_.flush, queue_.prefetch);

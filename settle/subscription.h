@@ -116,6 +116,8 @@ public:
 
     /// It publishes copies from its first retry on, so that their connection belongs to the start.
     [[nodiscard]] bool publishes_copies() const noexcept;
+    /// Names of the queues where its delayed messages wait, as far as they are known before the start.
+    [[nodiscard]] std::vector<std::string> waits_in() const;
     /// Everything that is wrong with it; empty: it may start.
     [[nodiscard]] std::vector<std::string> problems(bool declare_topology) const;
     /// Declares or checks the topology, then consumes. Throws what went wrong, with the queue's name.

@@ -130,5 +130,27 @@ TEST(delay_topology_D9, a_check_of_waiting_queues_is_passive_and_ends_at_the_fir
     EXPECT_NE(refusal.find("q.retry.1000"), std::string::npos) << refusal;
 }
 
+TEST(service_start, refuses_a_waiting_queue_that_two_queues_share)
+{
+    virtually(
+        [](host& there) -> task<> {
+            for (const char* name : {"a", "b", "later"})
+                there.model[name]; // the broker would have nothing against it
+            service s(there.client());
+            const auto handler = [](delivery&) -> outcome { return ack; };
+            s.consume(classic_queue("a"), handler).delay(delay::dlx_ttl("later"));
+            s.consume(classic_queue("b"), handler).delay(delay::dlx_ttl("later"));
+            ran r;
+            co_await runtime::with_scope([&](scope& tasks) -> task<> {
+                tasks.spawn(run_into(s, r));
+                co_await runtime::sleep(1s);
+                s.stop();
+            });
+            EXPECT_TRUE(as<start_error>(r.failure));
+            EXPECT_NE(text_of(r.failure).find("later"), std::string::npos) << text_of(r.failure);
+        },
+        automatic());
+}
+
 } // namespace
 } // namespace acquit::testing
