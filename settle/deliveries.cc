@@ -78,7 +78,7 @@ runtime::task<> deliveries::stop()
 runtime::task<> deliveries::close()
 {
     co_await stop();
-    const auto untouched = inbox_.withdraw_backlog();
+    const auto untouched = inbox_.withdraw_run(); // one: every delivery comes through the inbox
     ACQUIT_ASSERT(inbox_.in_hand() == 0, "deliveries closed while {} of them are not settled",
                   inbox_.in_hand());
     if (!channel_.is_open())

@@ -199,22 +199,23 @@ std::size_t inbox::detach() noexcept
 {
     // Without acknowledgements the broker has forgotten them: they are still to be handled.
     const std::size_t dropped = no_ack_ ? 0 : backlog_size_;
-    if (!no_ack_)
-        (void)withdraw_backlog();
+    while (!no_ack_ && withdraw_run().count != 0) {
+    }
     if (std::exchange(paused_, false))
         channel_->owner().resume_reading();
     channel_ = nullptr;
     return dropped;
 }
 
-inbox::tag_range inbox::withdraw_backlog() noexcept
+inbox::tag_range inbox::withdraw_run() noexcept
 {
     tag_range range;
-    while (held_delivery* d = pop()) {
+    while (head_ != nullptr && (range.count == 0 || head_->tag() == range.last + 1)) {
+        held_delivery& d = *pop();
         if (range.count++ == 0)
-            range.first = d->tag();
-        range.last = d->tag();
-        release(*d);
+            range.first = d.tag();
+        range.last = d.tag();
+        release(d);
     }
     return range;
 }

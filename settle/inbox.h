@@ -116,14 +116,15 @@ public:
     /// Wakes every taker that has nothing to take.
     void close() noexcept;
 
-    /// Takes nothing any more: deliveries that nobody took leave the backlog as the range of tags
-    /// [first, last], to be given back. {1, 0} when there are none.
+    /// The oldest deliveries that nobody took, as far as their tags follow each other, leave the
+    /// backlog as the range of tags [first, last], to be given back. {1, 0} when there are none: call
+    /// it until then. What stands between two runs was acted on when it arrived, and may be open.
     struct tag_range {
         std::uint64_t first = 1;
         std::uint64_t last = 0;
         std::uint64_t count = 0;
     };
-    [[nodiscard]] tag_range withdraw_backlog() noexcept;
+    [[nodiscard]] tag_range withdraw_run() noexcept;
 
     [[nodiscard]] std::size_t backlog() const noexcept { return backlog_size_; }
     [[nodiscard]] std::size_t in_hand() const noexcept { return taken_; }

@@ -47,10 +47,10 @@ runtime::task<> subscription::drain(drain_policy policy)
     }
     // Without acknowledgements there is nobody to give anything back to.
     if (policy == drain_policy::give_back && !no_ack()) {
-        const auto untouched = inbox_->withdraw_backlog();
-        counts_.given_back += untouched.count;
-        if (untouched.count != 0)
-            settler_->give_back(untouched.first, untouched.last);
+        for (auto run = inbox_->withdraw_run(); run.count != 0; run = inbox_->withdraw_run()) {
+            counts_.given_back += run.count;
+            settler_->give_back(run.first, run.last);
+        }
     }
     inbox_->no_more();
     co_await wait_until_done();
@@ -123,8 +123,8 @@ void subscription::abandon()
 {
     if (inbox_ == nullptr)
         return;
-    const auto untouched = inbox_->withdraw_backlog();
-    counts_.abandoned += untouched.count;
+    for (auto run = inbox_->withdraw_run(); run.count != 0; run = inbox_->withdraw_run())
+        counts_.abandoned += run.count;
     if (tokens_ != nullptr)
         tokens_->abandon();
     if (!cancelling_) {

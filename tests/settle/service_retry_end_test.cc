@@ -91,6 +91,48 @@ TEST(drain, does_not_wait_for_a_goodbye_to_copies_that_nobody_answers)
         automatic());
 }
 
+TEST(drain, gives_nothing_back_that_is_on_its_way_to_the_next_bucket)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.declare_topology(true).drain(drain_policy::give_back);
+            there.model.on_publish = [](const said& what) {
+                return fate{.delay = what.routing_key == "q" ? 0s : 5s};
+            };
+            s.consume(classic_queue("q").prefetch(8),
+                      [](std::span<delivery>) -> outcome { return ack; })
+                .delay(delay::buckets({10s, 100s}))
+                .batch({.size = 8, .within = 1h});
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                (void)co_await connected(there, [&](auto& c, peer&) -> task<> {
+                    amqp::channel publishing(c);
+                    co_await publishing.open();
+                    wire::table waits;
+                    waits.set("x-acquit-wait-ms", "150000");
+                    for (const std::string body : {"a", "b", "c"}) {
+                        amqp::outgoing message{.routing_key = "q"};
+                        if (body == "b")
+                            message.properties.headers = waits.view();
+                        message.body = std::as_bytes(std::span(body));
+                        co_await publishing.publish(message);
+                    }
+                    co_await publishing.close();
+                });
+                co_await settle_down();
+                EXPECT_EQ(there.model["q"].unsettled, 3U);
+            });
+            expect_clean(r);
+            EXPECT_EQ(there.model["q"].given_back, 2U);
+            EXPECT_EQ(there.model.instances("b"), 1U);
+            EXPECT_EQ(r.result->given_back(), 2U);
+            EXPECT_EQ(r.result->unknown(), 0U) << r.result->text();
+        },
+        automatic());
+}
+
 TEST(service_stop, during_the_connect_for_copies_ends_at_once)
 {
     virtually(
