@@ -223,6 +223,7 @@ inbox::tag_range inbox::withdraw_run() noexcept
 void inbox::close() noexcept
 {
     closed_ = true;
+    batch_timer_.cancel(); // it would outlive its loop
     while (!takers_.empty())
         runtime::loop::current().make_ready(takers_.pop_front());
     while (!batch_takers_.empty())

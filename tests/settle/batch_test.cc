@@ -589,5 +589,27 @@ TEST(batch, whose_handler_is_cut_short_is_abandoned)
         automatic());
 }
 
+TEST(batch, leaves_no_timer_behind_when_its_service_ends)
+{
+    std::unique_ptr<service> s;
+    virtually(
+        [&](host& there) -> task<> {
+            there.model["q"];
+            s = std::make_unique<service>(there.client());
+            s->consume(existing_queue("q").prefetch(8), [](std::span<delivery>) -> outcome {
+                 return ack;
+             }).batch({.size = 2, .within = 1h});
+            const auto r = co_await serving(*s, [&]() -> task<> {
+                co_await s->started();
+                there.model.put("q", 2);
+                co_await settle_down();
+            });
+            expect_clean(r);
+            EXPECT_EQ(there.model["q"].acked.size(), 2U);
+        },
+        automatic());
+    s.reset();
+}
+
 } // namespace
 } // namespace acquit::testing
