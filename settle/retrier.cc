@@ -135,9 +135,11 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
         return settler_.settle(d.epoch_, d.tag_, plan.how);
     case retry_plan::step::copy: {
         item& i = add(d, plan, true);
-        if (options_.order == copies::unconfirmed) {
+        if (options_.order == copies::unconfirmed && room_for_unconfirmed(i.message.size())) {
             settle(i, i.how);
             i.alone = true;
+            alone_bytes_ += i.message.size();
+            ++unconfirmed_;
         }
         submit(i);
         return settled::done;
@@ -150,7 +152,7 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
         item& i = add(d, plan, true);
         settle(i, i.how);
         i.alone = i.timed = true;
-        timer_bytes_ += i.message.size();
+        alone_bytes_ += i.message.size();
         ++counts_.timers_pending;
         i.wait(plan.wait, item::phase::parked);
         return settled::done;
@@ -168,7 +170,13 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
 bool retrier::room_for_timer(std::size_t bytes) const noexcept
 {
     return counts_.timers_pending < options_.timers_max &&
-           timer_bytes_ + bytes <= options_.timer_bytes_max;
+           alone_bytes_ + bytes <= options_.alone_bytes_max;
+}
+
+bool retrier::room_for_unconfirmed(std::size_t bytes) const noexcept
+{
+    return unconfirmed_ < options_.unconfirmed_max &&
+           alone_bytes_ + bytes <= options_.alone_bytes_max;
 }
 
 retrier::item& retrier::add(const delivery& d, const retry_plan& plan, bool with_copy)
@@ -201,9 +209,12 @@ void retrier::count_leaving(item& i) noexcept
 {
     if (i.now == item::phase::holding)
         --counts_.held;
-    if (i.timed) {
-        timer_bytes_ -= i.message.size();
-        --counts_.timers_pending;
+    if (i.alone) {
+        alone_bytes_ -= i.message.size();
+        if (i.timed)
+            --counts_.timers_pending;
+        else
+            --unconfirmed_;
     }
 }
 

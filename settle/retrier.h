@@ -22,6 +22,7 @@ enum class copies : std::uint8_t {
     confirmed,
     /// Before the copy is published, without waiting for its confirm: the slot of the prefetch
     /// window is free at once. Lost: copies that the broker had not confirmed when this process dies.
+    /// While too many are open (`retrier::options::unconfirmed_max`), as `confirmed`.
     unconfirmed,
 };
 
@@ -71,7 +72,11 @@ public:
         std::string counter_header;
         /// Bounds of what waits in this process (D1); past them a delay is dropped, with a warning.
         std::size_t timers_max = 1'000'000;
-        std::size_t timer_bytes_max = std::size_t{512} << 20;
+        /// Of copies::unconfirmed; past it originals wait for their confirms, so that a broker that
+        /// takes no copies stops the deliveries.
+        std::size_t unconfirmed_max = 4096;
+        /// Of all copies whose originals are gone.
+        std::size_t alone_bytes_max = std::size_t{512} << 20;
     };
 
     retrier(options o, settler& settlements, copy_publisher& publisher);
@@ -108,6 +113,7 @@ private:
 
     settled carry_out(const delivery& d, const retry_plan& plan);
     [[nodiscard]] bool room_for_timer(std::size_t bytes) const noexcept;
+    [[nodiscard]] bool room_for_unconfirmed(std::size_t bytes) const noexcept;
     item& add(const delivery& d, const retry_plan& plan, bool with_copy);
     void remove(item& i) noexcept;
     void count_leaving(item& i) noexcept;
@@ -126,7 +132,8 @@ private:
     copy_publisher& publisher_;
     runtime::list_node items_; // all that is open, oldest first
     std::size_t open_ = 0;
-    std::size_t timer_bytes_ = 0;
+    std::size_t alone_bytes_ = 0;
+    std::size_t unconfirmed_ = 0; // originals gone, and no timers
     retry_metrics counts_;
     runtime::notifier idle_;
     runtime::callback_timer rush_timer_;

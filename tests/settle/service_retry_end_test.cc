@@ -195,5 +195,32 @@ TEST(service, that_is_cancelled_from_outside_leaves_no_copy_and_no_timer)
     s.reset();
 }
 
+TEST(copies, unconfirmed_ones_pile_up_no_further_than_their_bound)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            auto& sub =
+                s.consume(classic_queue("q").prefetch(100),
+                          [](delivery& d) -> outcome { return d.attempt() == 1 ? retry() : ack; })
+                    .max_attempts(2)
+                    .copies(settle::copies::unconfirmed);
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                publisher_of(there).block("low on memory");
+                co_await settle_down();
+                there.model.put("q", 6'000);
+                co_await runtime::sleep(1s);
+                EXPECT_LE(sub.metrics().retries.copies_open, 4'200U);
+                publisher_of(there).unblock();
+                co_await runtime::sleep(60s);
+            });
+            expect_clean(r);
+            EXPECT_EQ(there.model["q"].acked.size(), 6'000U);
+        },
+        automatic());
+}
+
 } // namespace
 } // namespace acquit::testing
