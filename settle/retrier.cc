@@ -368,9 +368,10 @@ void retrier::rush() noexcept
 {
     for (auto* at = items_.next; at != &items_; at = at->next) {
         item& i = item::from(*at);
-        if (i.now != item::phase::parked && i.now != item::phase::holding)
+        if (i.now == item::phase::publishing)
             continue;
-        i.early = true;
+        // One that is pausing has had its time, and is tried while there is any left.
+        i.early = i.early || i.now != item::phase::pausing;
         i.wait_no_longer();
     }
     // Those that are decided from now on find no time either.

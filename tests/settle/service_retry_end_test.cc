@@ -73,6 +73,35 @@ TEST(drain, whose_connection_is_lost_first_publishes_timers_early_as_well)
         automatic());
 }
 
+TEST(drain, tries_failed_copies_of_timers_again_before_its_deadline)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.drain_deadline(10s);
+            auto& loop = runtime::loop::current();
+            auto accept_from = runtime::time_point::max();
+            there.model.on_publish = [&](const said&) {
+                return fate{.what = loop.now() >= accept_from ? fate::kind::accepted
+                                                              : fate::kind::nacked};
+            };
+            s.consume(classic_queue("q"), [](delivery& d) -> outcome {
+                 return d.attempt() == 1 ? retry_after(1s) : ack;
+             }).max_attempts(5);
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                there.model.put("q", 20);
+                co_await runtime::sleep(300s); // pauses have grown
+                accept_from = loop.now() + 1s;
+            });
+            expect_clean(r);
+            EXPECT_EQ(r.result->timers_lost(), 0U);
+            EXPECT_EQ(r.result->timers_published(), 20U);
+        },
+        automatic());
+}
+
 TEST(drain, does_not_wait_for_a_goodbye_to_copies_that_nobody_answers)
 {
     virtually(
