@@ -46,7 +46,8 @@ public:
     /// than the smallest step (beside the time that it waits behind others in the queue at each hop).
     /// Steps ascend, each at least 1 ms; eight from 1 s to 1 h unless given.
     [[nodiscard]] static delay buckets(std::vector<std::chrono::milliseconds> steps = {});
-    /// The plugin rabbitmq_delayed_message_exchange: RabbitMQ 3.10 to 4.2.
+    /// The plugin rabbitmq_delayed_message_exchange: RabbitMQ 3.10 to 4.2. It delays by 2^32 - 1 ms
+    /// (49 days) at most; a longer delay is cut to that, with a warning.
     [[nodiscard]] static delay plugin_dme(std::string exchange = {});
     /// The server delays failed messages itself, from `min` growing by `min` with each failure, at
     /// most `max`: quorum queues on RabbitMQ 4.3. It delays `retry()`; the duration of `retry_after`

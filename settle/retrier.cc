@@ -322,7 +322,9 @@ void retrier::warn_of_dropped_delay() noexcept
     const auto mode = options_.rules.delay.kind();
     runtime::log(
         runtime::log_level::warning,
-        mode == delay::mode::hold
+        mode == delay::mode::plugin_dme
+            ? "delay::plugin_dme delays by 49 days at most: retried too early"
+        : mode == delay::mode::hold
             ? "delay::hold cannot keep a delay: retried too early; raise its budget, or "
               "give it an overflow_to"
         : options_.rules.kind == queue_kind::classic

@@ -12,6 +12,9 @@ using std::chrono::nanoseconds;
 /// RabbitMQ: consumer_timeout unless configured.
 constexpr std::chrono::milliseconds delivery_timeout = std::chrono::minutes(30);
 
+/// The delayed-message plugin delivers at once what shall wait longer (its ERL_MAX_T).
+constexpr std::chrono::milliseconds plugin_delay_max{4'294'967'295};
+
 retry_plan settle_now(disposition how)
 {
     retry_plan plan;
@@ -104,7 +107,9 @@ retry_plan parked(const retry_rules& rules, const delay& where, nanoseconds wait
         return plan;
     }
     auto plan = copy_to(where.target(rules.queue), rules.queue, attempt, disposition::ack);
-    plan.x_delay_ms = static_cast<std::int64_t>(expiration_ms(wait));
+    plan.x_delay_ms =
+        static_cast<std::int64_t>(expiration_ms(std::min<nanoseconds>(wait, plugin_delay_max)));
+    plan.delay_dropped = wait > plugin_delay_max;
     // The plugin returns every delayed message as unroutable, and delivers it all the same.
     plan.mandatory = false;
     return plan;

@@ -206,6 +206,17 @@ TEST(plan_D6, the_plugin_gets_its_header_and_never_mandatory)
               "copy 2 to 'd'/'q' x-delay 1 not mandatory, then ack");
 }
 
+TEST(plan_D6, a_delay_beyond_what_the_plugin_keeps_is_cut)
+{
+    // 2^32 ms: the plugin would deliver at once.
+    EXPECT_EQ(plan(quorum(delay::plugin_dme("d")),
+                   retry_after(std::chrono::milliseconds(4'294'967'296)), 1),
+              "copy 1 to 'd'/'q' x-delay 4294967295 not mandatory, then ack; delay dropped");
+    EXPECT_EQ(plan(quorum(delay::plugin_dme("d")),
+                   retry_after(std::chrono::milliseconds(4'294'967'295)), 1),
+              "copy 1 to 'd'/'q' x-delay 4294967295 not mandatory, then ack");
+}
+
 TEST(plan_D7, native_leaves_time_and_limit_to_the_server)
 {
     for (std::uint32_t attempt = 1; attempt < 6; ++attempt) {
