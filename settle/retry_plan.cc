@@ -53,10 +53,12 @@ retry_plan give_up(const retry_rules& rules, std::uint32_t attempt)
 
 retry_plan retry_now(const retry_rules& rules, std::uint32_t attempt)
 {
+    // The server counts what a quorum queue returns, but each delayed copy from zero: there the limit
+    // of all attempts together is ours to keep.
+    if (at_limit(rules, attempt) && (rules.kind == queue_kind::classic || rules.delay.copies()))
+        return give_up(rules, attempt);
     if (rules.kind != queue_kind::classic || !rules.limit.max_attempts)
         return settle_now(disposition::requeue);
-    if (at_limit(rules, attempt))
-        return give_up(rules, attempt);
     return copy_to({}, rules.queue, attempt, disposition::reject);
 }
 

@@ -360,6 +360,10 @@ const std::vector<rule>& rows()
     };
     const auto at_once = [](const situation& s) { return s.wait() == 0ns; };
     const auto holds = [](const situation& s) { return s.mode.starts_with("hold"); };
+    const auto parks = [](const situation& s) {
+        return s.mode == "ttl" || s.mode == "buckets" || s.mode == "plugin" ||
+               s.mode.starts_with("hold>");
+    };
     const auto to_own_queue = [](const situation& s) {
         return fmt::format("copy {} to ''/'q', then reject", s.attempt);
     };
@@ -381,6 +385,11 @@ const std::vector<rule>& rows()
         {"R3", [=](auto& s) { return at_once(s) && counts_copies(s) && used_up(s); },
          always("reject; dead-lettered")},
         {"R2", [=](auto& s) { return at_once(s) && counts_copies(s); }, to_own_queue},
+        {"D8",
+         [=](auto& s) {
+             return at_once(s) && used_up(s) && s.kind == queue_kind::quorum && parks(s);
+         },
+         always("reject; dead-lettered")},
         {"S3 R4", at_once, always("requeue")},
         // With one.
         {"D7", [](auto& s) { return s.mode == "native"; }, always("requeue")},

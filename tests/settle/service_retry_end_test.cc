@@ -251,5 +251,32 @@ TEST(copies, unconfirmed_ones_pile_up_no_further_than_their_bound)
         automatic());
 }
 
+TEST(D8_limit, holds_for_all_attempts_together_where_a_quorum_queue_counts_copies_from_zero)
+{
+    virtually(
+        [](host& there) -> task<> {
+            service s(there.client());
+            s.declare_topology(true);
+            std::size_t calls = 0;
+            s.consume(quorum_queue("q"),
+                      [&](delivery& d) -> outcome {
+                          ++calls;
+                          return d.attempt() < 3 ? retry_after(1s) : retry();
+                      })
+                .max_attempts(3)
+                .dead_letter("q.dead")
+                .delay(delay::dlx_ttl());
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                there.model.put("q", 1);
+                co_await runtime::sleep(60s);
+            });
+            expect_clean(r);
+            EXPECT_EQ(calls, 3U);
+            EXPECT_EQ(there.model["q.dead"].ready.size(), 1U);
+        },
+        automatic());
+}
+
 } // namespace
 } // namespace acquit::testing
