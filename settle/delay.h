@@ -35,7 +35,7 @@ public:
     /// The original stays unsettled until its time has come. Each uses a slot of the prefetch
     /// window: `budget` (at least 1, below the prefetch) bounds how many. A delivery past it, and
     /// one whose delay is beyond three quarters of the broker's delivery acknowledgement timeout
-    /// (`x-consumer-timeout` of the queue or consumer, else 30 min), waits as `overflow_to` says;
+    /// (`x-consumer-timeout` of the queue or consumer, at most 30 min), waits as `overflow_to` says;
     /// without that the delay is cut, with a warning.
     [[nodiscard]] static delay hold(std::uint32_t budget);
     /// One waiting queue. Expired messages leave a queue only from its head: a short delay behind a

@@ -29,7 +29,8 @@ struct retry_rules {
 };
 
 /// Three quarters of the time that the broker waits for a settlement: of `x-consumer-timeout` of the
-/// consumer or the queue, else of RabbitMQ's 30 minutes.
+/// consumer or the queue, but of no more than RabbitMQ's 30 minutes (before 3.12 the argument is
+/// ignored).
 [[nodiscard]] std::chrono::nanoseconds hold_max_of(const queue_description& queue) noexcept;
 
 struct retry_plan {
