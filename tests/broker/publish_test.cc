@@ -1,9 +1,13 @@
 // Publishing against a real broker: confirms, returns, refusals.
 #include "broker.h"
 
+#include <acquit/amqp/publisher.h>
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 using namespace acquit;
 using namespace acquit::tests;
@@ -199,5 +203,230 @@ TEST(returns, are_told_to_the_publish_that_they_belong_to_though_the_broker_sort
         EXPECT_EQ(fates.size(), 4U);
         for (const auto& [what, fate] : fates)
             EXPECT_EQ(fate, what.starts_with("red") ? "ok" : "returned") << what;
+    });
+}
+
+// P1
+TEST(publisher, writes_persistent_messages_that_carry_what_they_were_given)
+{
+    place here;
+    const auto queue = here.name();
+    const auto exchange = here.name(".exchange");
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        (void)co_await ch.declare_queue({.queue = queue, .durable = true});
+        co_await ch.declare_exchange({.exchange = exchange, .type = "direct"});
+        co_await ch.bind_queue({.queue = queue, .exchange = exchange, .routing_key = "k"});
+        amqp::publisher out(c, {.exchange = exchange});
+        co_await out.open();
+        wire::table inner;
+        inner.set("deep", true);
+        wire::array list;
+        list.add(1).add("two");
+        wire::table headers; // sorted by name, as 4.x gives them back
+        headers.set("array", list)
+            .set("bool", true)
+            .set("bytes", wire::byte_view(amqp::bytes_of("b")))
+            .set("decimal", wire::decimal{2, 314})
+            .set("f32", 0.5F)
+            .set("f64", 0.25)
+            .set("i16", std::int16_t{-2})
+            .set("i32", std::int32_t{-3})
+            .set("i64", std::int64_t{-4})
+            .set("i8", std::int8_t{-1})
+            .set("table", inner)
+            .set("text", "t")
+            .set("time", wire::timestamp{1700000000})
+            .set("u16", std::uint16_t{2})
+            .set("u32", std::uint32_t{3})
+            .set("u8", std::uint8_t{1})
+            .set("void", wire::void_t{});
+        co_await out.publish({.routing_key = "k",
+                              .properties = {.headers = headers.view(), .priority = 3},
+                              .ttl = 10min,
+                              .body = amqp::bytes_of("by the exchange")});
+        co_await out.publish({.routing_key = queue,
+                              .exchange = "",
+                              .properties = {.delivery_mode = 1},
+                              .body = amqp::bytes_of("by the default exchange")});
+        co_await out.close();
+        const auto got = co_await take_all(ch, queue);
+        require(got.size() == 2, "two messages");
+        const auto first = got[0].properties();
+        EXPECT_EQ(got[0].exchange, exchange);
+        EXPECT_EQ(first.delivery_mode, 2);
+        EXPECT_EQ(first.priority, 3);
+        EXPECT_EQ(first.expiration, "600000");
+        require(first.headers.has_value(), "headers");
+        EXPECT_TRUE(std::ranges::equal(first.headers->raw(), headers.view().raw()));
+        EXPECT_EQ(got[1].exchange, "");
+        EXPECT_EQ(got[1].properties().delivery_mode, 1);
+    });
+}
+
+TEST(publisher, lets_messages_expire_by_their_ttl)
+{
+    place here;
+    const auto queue = here.name();
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        (void)co_await ch.declare_queue({.queue = queue});
+        amqp::publisher out(c);
+        co_await out.open();
+        co_await out.publish({.routing_key = queue, .ttl = 1ms});
+        co_await until_ready(ch, queue, 0);
+        co_await out.close();
+    });
+}
+
+// P2
+TEST(publisher, never_has_more_unconfirmed_than_its_window)
+{
+    place here;
+    const auto queue = here.name();
+    constexpr std::size_t total = 20000;
+    constexpr std::size_t window = 256;
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        co_await make_queue(ch, queue, kind::classic);
+        amqp::publisher out(c, {.window = window});
+        co_await out.open();
+        std::size_t most = 0;
+        for (std::size_t i = 0; i < total; ++i) {
+            (void)co_await out.send(
+                {.routing_key = queue, .body = amqp::bytes_of(std::to_string(i))});
+            most = std::max(most, out.channel().unconfirmed());
+        }
+        EXPECT_LE(most, window);
+        EXPECT_GT(most, 1U) << "pipelined";
+        co_await out.flush();
+        EXPECT_EQ(out.channel().unconfirmed(), 0U);
+        EXPECT_EQ(out.metrics().confirmed, total);
+        co_await out.close();
+        EXPECT_EQ((co_await count(ch, queue)).message_count, total);
+    });
+}
+
+TEST(publisher, tells_each_style_its_own_messages_fate)
+{
+    place here;
+    const auto fast = here.name();
+    const auto slow = here.name(".quorum");
+    constexpr std::size_t total = 900;
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        (void)co_await ch.declare_queue({.queue = fast});
+        co_await make_queue(ch, slow, kind::quorum);
+        amqp::publisher out(c, {.window = 100});
+        co_await out.open();
+        std::map<std::uint64_t, bool> lost; // number of the publish: it has no route
+        std::map<std::uint64_t, std::size_t> told;
+        std::vector<amqp::publish_ticket> tickets;
+        std::size_t wrong = 0;
+        std::size_t unheard = 0;
+        for (std::size_t i = 0; i < total; ++i) {
+            // Every style with every fate, all of them equal messages.
+            const bool missing = i % 5 == 0;
+            const amqp::publication message{.routing_key = missing      ? "missing"
+                                                           : i % 2 == 0 ? std::string_view(fast)
+                                                                        : std::string_view(slow),
+                                            .body = amqp::bytes_of("same")};
+            if (i % 3 == 0) {
+                tickets.push_back(co_await out.send(message));
+                lost[tickets.back().number()] = missing;
+            } else if (i % 3 == 1) {
+                const auto number =
+                    co_await out.send(message, [&, missing](const amqp::publish_answer& a) {
+                        ++told[a.number];
+                        wrong += a.confirmed() == missing ? 1 : 0;
+                    });
+                lost[number] = missing;
+            } else {
+                (void)co_await out.send(message);
+                unheard += missing ? 1 : 0;
+            }
+        }
+        std::uint64_t failed = 0;
+        try {
+            co_await out.flush();
+        } catch (const publish_error& e) {
+            failed = e.failed();
+            EXPECT_EQ(e.why(), publish_error::reason::returned);
+            EXPECT_EQ(e.code(), 312);
+        }
+        EXPECT_EQ(failed, unheard);
+        EXPECT_EQ(told.size(), total / 3);
+        for (const auto& [number, times] : told)
+            EXPECT_EQ(times, 1U) << number;
+        for (auto& each : tickets)
+            wrong += (co_await each.answered()).confirmed() == lost[each.number()] ? 1 : 0;
+        EXPECT_EQ(wrong, 0U);
+        co_await out.close();
+    });
+}
+
+TEST(publisher, tells_a_refusal_and_a_missing_exchange_apart)
+{
+    place here;
+    const auto queue = here.name();
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        wire::table arguments;
+        arguments.set("x-max-length", 1).set("x-overflow", "reject-publish");
+        co_await make_queue(ch, queue, kind::classic, arguments);
+        amqp::publisher out(c);
+        co_await out.open();
+        co_await out.publish({.routing_key = queue});
+        std::optional<publish_error> refused;
+        try {
+            co_await out.publish({.routing_key = queue});
+        } catch (const publish_error& e) {
+            refused = e;
+        }
+        EXPECT_TRUE(refused && refused->why() == publish_error::reason::nacked);
+
+        std::optional<publish_error> lost;
+        try {
+            co_await out.publish({.routing_key = queue, .exchange = "no such exchange"});
+        } catch (const publish_error& e) {
+            lost = e;
+        }
+        require(lost.has_value(), "an error for the missing exchange");
+        EXPECT_EQ(lost->why(), publish_error::reason::lost);
+        EXPECT_EQ(lost->code(), 404);
+        EXPECT_NE(lost->text().find("no exchange 'no such exchange'"), std::string::npos)
+            << lost->text();
+        std::optional<channel_error> unsent;
+        try {
+            co_await out.publish({.routing_key = queue});
+        } catch (const channel_error& e) {
+            unsent = e;
+        }
+        EXPECT_TRUE(unsent && unsent->code() == 404) << "the channel is over";
+        co_await out.close();
+
+        amqp::publisher next(c); // a new one counts anew, on the same connection
+        co_await next.open();
+        EXPECT_EQ((co_await take_all(ch, queue)).size(), 1U);
+        auto ticket = co_await next.send({.routing_key = queue});
+        EXPECT_EQ(ticket.number(), 1U);
+        co_await ticket.confirmed();
+        co_await next.close();
+    });
+}
+
+// P3
+TEST(publisher, fires_and_forgets)
+{
+    place here;
+    const auto queue = here.name();
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        (void)co_await ch.declare_queue({.queue = queue});
+        amqp::publisher out(c, {.confirms = false});
+        co_await out.open();
+        std::size_t returned = 0;
+        out.channel().on_return = [&](const amqp::received&) { ++returned; };
+        for (int i = 0; i < 1000; ++i)
+            co_await out.publish(
+                {.routing_key = i % 10 == 0 ? std::string_view("missing") : queue});
+        co_await out.flush();
+        EXPECT_EQ(returned, 100U);
+        co_await until_ready(ch, queue, 900);
+        co_await out.close();
     });
 }

@@ -1,10 +1,11 @@
-// Publishes, and knows what the broker took: each publish_confirmed returns when the broker has the
-// message safe, and throws publish_error if no queue would have it.
+// Publishes, and knows what the broker took: `flush` returns when all orders are safe, and throws
+// publish_error if no queue would have one of them.
 #include <acquit/acquit.h>
-#include <acquit/amqp/channel.h>
+#include <acquit/amqp/publisher.h>
 #include <acquit/runtime/loop.h>
 
 #include <cstdio>
+#include <string>
 
 using namespace acquit;
 
@@ -14,20 +15,20 @@ task<> publish(const char* address)
     co_await with_scope([&](scope& s) -> task<> {
         s.spawn(broker.run());
         co_await broker.opened();
-        amqp::channel c{broker};
-        co_await c.open();
+        amqp::publisher orders{broker};
+        co_await orders.open();
 
         amqp::wire::table headers;
         headers.set("origin", "shop-7").set("items", 3);
         for (int n = 0; n < 10; ++n) {
-            co_await c.publish_confirmed({.routing_key = "orders",
-                                          .mandatory = true,
-                                          .properties = {.content_type = "text/plain",
-                                                         .headers = headers.view(),
-                                                         .delivery_mode = 2},
-                                          .body = amqp::bytes_of("order " + std::to_string(n))});
+            co_await orders.send({.routing_key = "orders",
+                                  .properties = {.content_type = "text/plain",
+                                                 .headers = headers.view()},
+                                  .body = amqp::bytes_of("order " + std::to_string(n))});
         }
+        co_await orders.flush();
         std::puts("10 orders published");
+        co_await orders.close();
         co_await broker.close();
     });
 }
