@@ -142,7 +142,7 @@ TEST(R2_retry, a_dead_letter_exchange_of_the_queues_own_sees_each_rejected_origi
             co_await publish(c, queue, 1);
             co_await done.wait();
         });
-        EXPECT_EQ((co_await count(ch, seen)).message_count, 2U);
+        co_await until_ready(ch, seen, 2);
     });
 }
 
