@@ -19,6 +19,9 @@ using namespace std::chrono_literals;
 /// Between two warnings of one subscription about the same trouble.
 constexpr auto warning_interval = 60s;
 
+/// What a broker that is slow (2000 confirms a second) takes for one of many copies.
+constexpr std::chrono::nanoseconds time_per_timer = 500us;
+
 /// Before an original whose copy failed is given back: a queue that is missing, or a broker that is
 /// full, shall not make handlers run in a circle.
 const backoff& failure_backoff()
@@ -360,9 +363,12 @@ void retrier::finish_up(runtime::time_point until, bool now) noexcept
     if (now) {
         rush();
     } else {
-        // Time to publish, and to be confirmed.
-        const auto left = std::max<std::chrono::nanoseconds>(0ns, until - loop.now());
-        rush_timer_.arm(loop, until - std::min<std::chrono::nanoseconds>(left / 4, 2s));
+        // Time to publish, and to be confirmed: the more there are, the more. Rather early than lost.
+        using std::chrono::nanoseconds;
+        const auto left = std::max<nanoseconds>(0ns, until - loop.now());
+        const nanoseconds for_few = std::min<nanoseconds>(left / 4, 2s);
+        const nanoseconds for_all = counts_.timers_pending * time_per_timer;
+        rush_timer_.arm(loop, until - std::min(left - left / 4, std::max(for_few, for_all)));
     }
 }
 

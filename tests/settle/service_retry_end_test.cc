@@ -73,6 +73,27 @@ TEST(drain, whose_connection_is_lost_first_publishes_timers_early_as_well)
         automatic());
 }
 
+TEST(drain, begins_early_enough_to_publish_many_timers)
+{
+    virtually(
+        [](host& there) -> task<> {
+            there.model["q"];
+            service s(there.client());
+            s.drain_deadline(4s);
+            there.model.on_publish = [](const said&) { return fate{.delay = 400ms}; };
+            s.consume(classic_queue("q"), an_hour_then_ack).max_attempts(5);
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                there.model.put("q", 4'200); // beyond two windows of unconfirmed copies
+                co_await runtime::sleep(1s);
+            });
+            expect_clean(r);
+            EXPECT_EQ(r.result->timers_lost(), 0U);
+            EXPECT_EQ(r.result->timers_published(), 4'200U);
+        },
+        automatic());
+}
+
 TEST(drain, tries_failed_copies_of_timers_again_before_its_deadline)
 {
     virtually(
