@@ -77,6 +77,7 @@ public:
     bool alone = false;    // the original is settled: this copy is all there is
     bool orphaned = false; // the original is the broker's again, whatever becomes of the copy
     bool timed = false;    // D1: counted as a timer
+    bool home = false;     // the copy goes to the queue that its original came from
     bool early = false;
 
 private:
@@ -187,6 +188,7 @@ retrier::item& retrier::add(const delivery& d, const retry_plan& plan, bool with
     auto made = std::make_unique<item>(*this, d, plan);
     if (with_copy)
         made->message = copy_of(d, plan, options_.counter_header, publisher_.frame_size_max());
+    made->home = with_copy && plan.exchange.empty() && plan.routing_key == options_.rules.queue;
     item& i = *made.release();
     i.link_in(items_);
     ++open_;
@@ -223,6 +225,17 @@ void retrier::count_leaving(item& i) noexcept
 
 void retrier::submit(item& i) noexcept
 {
+    const std::string& queue = options_.rules.queue;
+    if (i.home && i.message.routing_key() != queue) {
+        // One that the server has named anew: the name before leads nowhere.
+        if (i.alone)
+            alone_bytes_ -= i.message.size();
+        const auto before = i.message.view();
+        i.message =
+            copy_message(before.exchange, queue, before.mandatory, before.properties, before.body);
+        if (i.alone)
+            alone_bytes_ += i.message.size();
+    }
     i.now = item::phase::publishing;
     ++counts_.copies_open;
     publisher_.submit(i);

@@ -272,6 +272,34 @@ TEST(copies, unconfirmed_ones_pile_up_no_further_than_their_bound)
         automatic());
 }
 
+TEST(timers, of_a_queue_that_the_server_names_anew_come_to_the_new_one)
+{
+    virtually(
+        [](host& there) -> task<> {
+            service s(there.client());
+            s.declare_topology(true);
+            s.consume(classic_queue("").exclusive(), [](delivery& d) -> outcome {
+                return d.attempt() == 1 ? retry_after(5s) : ack;
+            });
+            std::string first;
+            const auto r = co_await serving(s, [&]() -> task<> {
+                co_await s.started();
+                first = there.model.queues().begin()->first;
+                there.model.put(first, 3);
+                co_await runtime::sleep(1s);
+                there.model.remove(first);
+                co_await runtime::sleep(60s);
+            });
+            expect_clean(r);
+            EXPECT_EQ(r.result->timers_published(), 3U);
+            std::size_t acked = 0;
+            for (const auto& [name, queue] : there.model.queues())
+                acked += name != first ? queue.acked.size() : 0;
+            EXPECT_EQ(acked, 3U);
+        },
+        automatic());
+}
+
 TEST(D8_limit, holds_for_all_attempts_together_where_a_quorum_queue_counts_copies_from_zero)
 {
     virtually(
