@@ -130,7 +130,6 @@ runtime::task<> publisher::open()
     co_await channel_.open();
     if (options_.confirms)
         co_await channel_.confirm_select();
-    channel_.on_lost = [this](const std::exception_ptr&) { room_.notify_all(); };
     usable_ = true;
 }
 
@@ -266,7 +265,7 @@ runtime::task<> publisher::wait_for_turn()
     mine.hold();
     while (channel_.is_open() && !has_room()) {
         if (unanswered() >= options_.window)
-            co_await room_.wait();
+            co_await room_.wait(); // a lost channel answers all
         else
             co_await channel_.owner().output_room();
     }

@@ -376,6 +376,36 @@ TEST(publisher, writes_in_the_order_of_the_calls_when_many_wait)
     });
 }
 
+TEST(publisher, lets_nobody_overtake_a_call_that_waits_for_room)
+{
+    with_publisher({.window = 1}, [](host& there, connection&, peer& p, publisher& out) -> task<> {
+        const withheld answers(there);
+        (void)co_await out.send({.routing_key = "q"});
+        // Who waits in `flush` hears of the answer before who waits for its room.
+        std::uint64_t last = 1;
+        for (int round = 0; round < 3; ++round) {
+            co_await runtime::with_scope([&](scope& s) -> task<> {
+                s.spawn(out.publish({.routing_key = "q", .body = bytes_of("first")}));
+                s.spawn([](publisher& to) -> task<> {
+                    co_await to.flush();
+                    co_await to.publish({.routing_key = "q", .body = bytes_of("second")});
+                }(out));
+                co_await settle_down();
+                for (const auto* expected : {"first", "second"}) {
+                    answers.ack(p, last++);
+                    co_await settle_down();
+                    EXPECT_EQ(publishes_in(p).back()->body, expected);
+                }
+                answers.ack(p, last);
+            });
+            (void)co_await out.send({.routing_key = "q"});
+            ++last;
+        }
+        answers.ack(p, last);
+        co_await out.close();
+    });
+}
+
 // c81
 TEST(publisher, waits_while_the_output_is_full)
 {
