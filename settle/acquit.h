@@ -13,7 +13,8 @@
 ///     #include <acquit/acquit.h>
 ///     using namespace acquit;
 ///
-/// Publishers and others who speak AMQP themselves include <acquit/amqp/channel.h> as well.
+/// Publishers and others who speak AMQP themselves include <acquit/amqp/publisher.h> or
+/// <acquit/amqp/channel.h> as well.
 namespace acquit {
 
 using runtime::error;

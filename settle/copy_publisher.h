@@ -136,7 +136,14 @@ public:
     [[nodiscard]] runtime::task<> closed();
 
     [[nodiscard]] copy_metrics metrics() const noexcept;
-    /// Bytes that a header frame may have: as tuned; before that the least that RabbitMQ tunes.
+    /// Another connection to the same broker was tuned to this.
+    void expect_frame_size(std::uint32_t bytes) noexcept
+    {
+        if (counts_.connections == 0)
+            frame_size_max_ = bytes;
+    }
+    /// Bytes that a header frame may have: as tuned; before that as expected, else the least that
+    /// RabbitMQ tunes.
     [[nodiscard]] std::uint32_t frame_size_max() const noexcept { return frame_size_max_; }
 
 private:

@@ -1,3 +1,4 @@
+#include <acquit/amqp/wire/properties.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/loop.h>
@@ -21,6 +22,9 @@ constexpr auto warning_interval = 60s;
 
 /// What a broker that is slow (2000 confirms a second) takes for one of many copies.
 constexpr std::chrono::nanoseconds time_per_timer = 500us;
+
+/// Before an original is given back that cannot wait in this process.
+constexpr auto give_back_pause = 1s;
 
 /// Before an original whose copy failed is given back: a queue that is missing, or a broker that is
 /// full, shall not make handlers run in a circle.
@@ -139,7 +143,8 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
         return settler_.settle(d.epoch_, d.tag_, plan.how);
     case retry_plan::step::copy: {
         item& i = add(d, plan, true);
-        if (options_.order == copies::unconfirmed && room_for_unconfirmed(i.message.size())) {
+        if (options_.order == copies::unconfirmed && publishable(i.message) &&
+            room_for_unconfirmed(i.message.size())) {
             settle(i, i.how);
             i.alone = true;
             alone_bytes_ += i.message.size();
@@ -149,11 +154,18 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
         return settled::done;
     }
     case retry_plan::step::later: {
-        if (!room_for_timer(d.body().size())) {
+        item& i = add(d, plan, room_for_timer(d.body().size()));
+        if (i.message.empty() || !publishable(i.message)) {
+            // Its original is all there is of it: given back, but not in a circle at full speed.
             warn_of_dropped_delay();
-            return settler_.settle(d.epoch_, d.tag_, disposition::requeue);
+            i.message.clear();
+            i.how = disposition::requeue;
+            i.after = retry_plan::step::settle;
+            ++counts_.held;
+            i.wait(std::min<std::chrono::nanoseconds>(plan.wait, give_back_pause),
+                   item::phase::holding);
+            return settled::done;
         }
-        item& i = add(d, plan, true);
         settle(i, i.how);
         i.alone = i.timed = true;
         alone_bytes_ += i.message.size();
@@ -169,6 +181,12 @@ settled retrier::carry_out(const delivery& d, const retry_plan& plan)
     }
     }
     return settled::stale;
+}
+
+bool retrier::publishable(const copy_message& m) const noexcept
+{
+    return amqp::wire::header_frame_size(amqp::wire::properties_view(m.view().properties)) <=
+           publisher_.frame_size_max();
 }
 
 bool retrier::room_for_timer(std::size_t bytes) const noexcept
@@ -344,8 +362,8 @@ void retrier::warn_of_dropped_delay() noexcept
             ? "delay::hold cannot keep a delay: retried too early; raise its budget, or "
               "give it an overflow_to"
         : options_.rules.kind == queue_kind::classic
-            ? "too many delayed retries wait in this process: retried at once; declare a "
-              "delay, such as delay::dlx_ttl()"
+            ? "a delayed retry finds no room in this process, or in a frame: retried too early; "
+              "declare a delay, such as delay::dlx_ttl()"
             : "retry_after on a queue without a declared delay: retried at once",
         {{"queue", options_.rules.queue}, {"so far", std::to_string(counts_.delays_dropped)}});
 }

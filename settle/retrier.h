@@ -112,6 +112,8 @@ private:
     friend class item;
 
     settled carry_out(const delivery& d, const retry_plan& plan);
+    /// Its header fits a frame of the publisher's connection.
+    [[nodiscard]] bool publishable(const copy_message& m) const noexcept;
     [[nodiscard]] bool room_for_timer(std::size_t bytes) const noexcept;
     [[nodiscard]] bool room_for_unconfirmed(std::size_t bytes) const noexcept;
     item& add(const delivery& d, const retry_plan& plan, bool with_copy);

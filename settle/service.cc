@@ -355,6 +355,7 @@ runtime::task<> service::start_on(amqp::connection& c)
 {
     if (stop_.is_set())
         co_return;
+    copies_->expect_frame_size(c.session().tuned().frame_size_max);
     if (!started_once_ && std::any_of(subscriptions_.begin(), subscriptions_.end(),
                                       [](const auto& s) { return s->publishes_copies(); }))
         co_await connect_for_copies();

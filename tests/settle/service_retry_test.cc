@@ -289,6 +289,54 @@ TEST(timers, an_in_process_delay_is_kept_to_the_instant)
         automatic());
 }
 
+// s73: RabbitMQ sends header frames that are larger than frame_max, and takes none.
+TEST(timers, a_message_whose_copy_fits_no_frame_is_given_back_and_not_lost)
+{
+    auto options = automatic();
+    options.automatic = false;
+    options.server.frame_size_max = 8192;
+    virtually(
+        [](host& there) -> task<> {
+            service s(there.client());
+            auto& sub = s.consume(classic_queue("q"),
+                                  [](delivery&) -> outcome { return retry_after(10s); });
+            ran r;
+            co_await runtime::with_scope([&](scope& tasks) -> task<> {
+                tasks.spawn(run_into(s, r));
+                co_await there.connected(1);
+                auto& p = there.latest();
+                const auto declared = co_await p.expect<wire::queue::declare>();
+                p.say(declared.channel, wire::queue::declare_ok{.queue = "q"});
+                const auto window = co_await p.expect<wire::basic::qos>();
+                p.say(window.channel, wire::basic::qos_ok{});
+                const auto asked = co_await p.expect<wire::basic::consume>();
+                const std::string tag(asked.as<wire::basic::consume>().consumer_tag);
+                p.say(asked.channel, wire::basic::consume_ok{.consumer_tag = tag});
+                co_await s.started();
+
+                wire::table headers;
+                headers.set("large", std::string(9000, 'x'));
+                std::vector<std::byte> bytes(10'000);
+                auto size = wire::encode_frame(bytes, asked.channel,
+                                               wire::basic::deliver{.consumer_tag = tag,
+                                                                    .delivery_tag = 1,
+                                                                    .exchange = "",
+                                                                    .routing_key = "q"});
+                size += wire::encode_header_frame(std::span(bytes).subspan(size), asked.channel, 0,
+                                                  wire::properties{.headers = headers.view()});
+                p.raw(std::span(bytes).first(size));
+                const auto began = runtime::loop::current().now();
+                const auto back = co_await p.expect<wire::basic::reject>();
+                EXPECT_TRUE(back.as<wire::basic::reject>().requeue);
+                EXPECT_GE(runtime::loop::current().now() - began, 1s) << "not at full speed";
+                EXPECT_EQ(there.connects(), 1U) << "nothing to publish";
+                EXPECT_EQ(sub.metrics().retries.delays_dropped, 1U);
+                s.abort();
+            });
+        },
+        std::move(options));
+}
+
 TEST(timers, a_lost_copy_of_a_timer_is_published_again)
 {
     virtually(
