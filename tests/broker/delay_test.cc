@@ -293,6 +293,7 @@ task<tries> a_long_and_a_short_one(place& here, amqp::connection& c, delay how)
 
 } // namespace
 
+// s76: what the head of the queue does to those behind it.
 TEST(D4_dlx_ttl, a_short_delay_behind_a_long_one_waits_for_it)
 {
     place here;

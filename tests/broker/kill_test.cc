@@ -199,32 +199,43 @@ task<> kill_the_service(place& here, amqp::connection& c, amqp::channel& ch, kin
 
 } // namespace
 
+// s59, s67: between a copy and the settlement of its original there is no moment to lose it in.
 TEST(kill_service, a_killed_service_loses_nothing_of_what_it_retries_and_holds)
 {
     place here;
-    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
-        co_await kill_the_service(here, c, ch, kind::classic, "hold", 6);
-        co_await kill_the_service(here, c, ch, kind::quorum, "hold", 6);
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::classic, "hold", 6);
+    });
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::quorum, "hold", 6);
     });
 }
 
 TEST(kill_service, a_killed_service_loses_nothing_of_what_waits_in_queues)
 {
     place here;
-    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
-        co_await kill_the_service(here, c, ch, kind::classic, "dlx_ttl", 6);
-        co_await kill_the_service(here, c, ch, kind::quorum, "dlx_ttl", 6);
-        co_await kill_the_service(here, c, ch, kind::classic, "buckets", 6);
-        co_await kill_the_service(here, c, ch, kind::quorum, "buckets", 6);
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::classic, "dlx_ttl", 6);
+    });
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::quorum, "dlx_ttl", 6);
+    });
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::classic, "buckets", 6);
+    });
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::quorum, "buckets", 6);
     });
 }
 
 TEST(kill_service, delays_in_the_process_are_what_a_killed_service_loses_and_nothing_else)
 {
     place here;
-    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
-        co_await kill_the_service(here, c, ch, kind::classic, "none", 8);
-        co_await kill_the_service(here, c, ch, kind::quorum, "none", 4);
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::classic, "none", 8);
+    });
+    here.run([&](amqp::connection& c, amqp::channel& ch) {
+        return kill_the_service(here, c, ch, kind::quorum, "none", 4);
     });
 }
 
@@ -309,6 +320,7 @@ TEST(kill_broker, a_killed_broker_loses_nothing_of_what_waits_in_the_process)
     kill_the_broker(kind::classic, "none", 2);
 }
 
+// s39, s42: no work is repeated because a service was deployed.
 TEST(X5_rolling_restart, restarts_alone_bring_no_message_to_the_dead_letter_queue)
 {
     // RabbitMQ before 4.3 is shown the same with fewer rounds: a finished drain returns nothing.

@@ -57,6 +57,7 @@ struct quiet {
 
 } // namespace
 
+// s61, s85: never more deliveries than were allowed, and one dead letter at the end.
 TEST(R3_limit, a_classic_queue_gives_exactly_n_deliveries_and_one_dead_letter)
 {
     place here;
@@ -251,6 +252,7 @@ TEST(R4_quorum, the_broker_counts_and_dead_letters_after_exactly_n_deliveries)
     });
 }
 
+// s62, s63, s74, s75, s81, s87: a copy is the message, but for what the broker sets anew.
 TEST(copies, arrive_with_every_property_and_header_as_received)
 {
     place here;

@@ -261,6 +261,7 @@ TEST(copies, unconfirmed_ones_settle_first_and_are_tried_until_they_arrive)
 }
 
 // D1: in virtual time, to the instant.
+// s83: timers hold no slot of the prefetch window, which never grows.
 TEST(timers, an_in_process_delay_is_kept_to_the_instant)
 {
     virtually(
