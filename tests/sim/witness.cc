@@ -224,7 +224,8 @@ std::chrono::nanoseconds witness::late_max() const
     const auto kind = beyond != nullptr ? beyond->kind() : shape_.delay.kind();
     // Where one attempt may be decided twice, nobody can tell which decision a copy follows.
     const bool once = shape_.calm() && shape_.end == ending::when_quiet && !shape_.pause &&
-                      !(shape_.quorum && shape_.delay.copies());
+                      !(shape_.quorum && shape_.delay.copies()) &&
+                      (shape_.quorum || shape_.max_attempts); // else a retry() counts nothing
     if (!once || shape_.capacity < 65536 || shape_.body_max > 1000 || kind == delay::mode::dlx_ttl)
         return std::chrono::hours(1);
     // To the broker and back for each hop, which also waits for its turn in the queue.
