@@ -147,6 +147,14 @@ task<> until_ready(amqp::channel& ch, std::string_view queue, std::size_t messag
     }
 }
 
+task<> until_unconsumed(amqp::channel& ch, std::string_view queue)
+{
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while ((co_await count(ch, queue)).consumer_count != 0)
+        require(std::chrono::steady_clock::now() < deadline,
+                std::string(queue) + " is still consumed");
+}
+
 task<std::vector<amqp::received>> take_all(amqp::channel& ch, std::string_view queue)
 {
     std::vector<amqp::received> taken;

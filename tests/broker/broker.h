@@ -113,6 +113,9 @@ task<> until(amqp::channel& ch, std::string_view what, F condition)
 /// Round trips until the queue has that many ready messages.
 [[nodiscard]] task<> until_ready(amqp::channel& ch, std::string_view queue, std::size_t messages);
 
+/// Round trips until nobody consumes from it: a quorum queue hears late of a consumer's end.
+[[nodiscard]] task<> until_unconsumed(amqp::channel& ch, std::string_view queue);
+
 /// Everything that the queue holds, taken off.
 [[nodiscard]] task<std::vector<amqp::received>> take_all(amqp::channel& ch, std::string_view queue);
 

@@ -135,7 +135,7 @@ TEST(X1_start, a_failing_second_subscription_unwinds_the_first)
         s.consume(missing, never_called);
         expect_says(co_await refusal_of(s), {missing, "404"});
         co_await until_ready(ch, queue, 20 - acked);
-        EXPECT_EQ((co_await count(ch, queue)).consumer_count, 0U);
+        co_await until_unconsumed(ch, queue);
     });
 }
 

@@ -203,6 +203,10 @@ void witness::entered(const std::string& queue, const broker_model::message& m)
         violation(fmt::format("{} comes {} too late", short_name(m.body), now - found->second));
     if (now >= found->second)
         return;
+    if (lost_on_their_way_ != 0) { // published early, and its process ended before it was confirmed
+        --lost_on_their_way_;
+        return;
+    }
     ++early_;
     // A budget may be used up; then the report counts it.
     if (shape_.delay.kind() != settle::delay::mode::hold || shape_.delay.overflow() != nullptr)
@@ -310,6 +314,7 @@ void witness::stopping()
 
 void witness::forgive_lost(std::uint64_t most)
 {
+    lost_on_their_way_ = most;
     std::uint64_t lost = 0;
     for (auto& [body, f] : fates_) {
         if (f.done || broker_.instances(body) != 0)

@@ -124,6 +124,7 @@ private:
     bool prints_notes_ = false;
     bool stopping_ = false;
     std::uint64_t early_ = 0;
+    std::uint64_t lost_on_their_way_ = 0; // at most so many may still arrive, at any time
 };
 
 } // namespace acquit::testing
