@@ -203,8 +203,8 @@ void witness::entered(const std::string& queue, const broker_model::message& m)
         violation(fmt::format("{} comes {} too late", short_name(m.body), now - found->second));
     if (now >= found->second)
         return;
-    if (lost_on_their_way_ != 0) { // published early, and its process ended before it was confirmed
-        --lost_on_their_way_;
+    if (on_their_way_ != 0) { // published early, and its process ended before it was confirmed
+        --on_their_way_;
         return;
     }
     ++early_;
@@ -314,7 +314,6 @@ void witness::stopping()
 
 void witness::forgive_lost(std::uint64_t most)
 {
-    lost_on_their_way_ = most;
     std::uint64_t lost = 0;
     for (auto& [body, f] : fates_) {
         if (f.done || broker_.instances(body) != 0)

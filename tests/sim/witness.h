@@ -50,6 +50,8 @@ public:
     /// From now on delays may end early.
     void stopping();
     void one_life_is_over() { stopping_ = false; }
+    /// A process ended with so many copies unconfirmed: they may still come, before their time.
+    void expect_late_arrivals(std::uint64_t most) { on_their_way_ = most; }
     /// The service is gone, and what it alone kept: at most so many messages.
     void forgive_lost(std::uint64_t most);
 
@@ -124,7 +126,7 @@ private:
     bool prints_notes_ = false;
     bool stopping_ = false;
     std::uint64_t early_ = 0;
-    std::uint64_t lost_on_their_way_ = 0; // at most so many may still arrive, at any time
+    std::uint64_t on_their_way_ = 0;
 };
 
 } // namespace acquit::testing

@@ -324,6 +324,7 @@ void world::forgive(const report& r)
         return;
     }
     const bool unconfirmed = shape_.order == settle::copies::unconfirmed;
+    witness_.expect_late_arrivals(m.timers_lost + m.originals_left + m.copies_failed);
     witness_.forgive_lost(m.timers_lost + (unconfirmed ? m.copies_failed : 0));
 }
 
