@@ -83,8 +83,8 @@ void copy_request::on_timer() noexcept
 }
 
 copy_publisher::copy_publisher(amqp::connection_options connection, options o)
-    : connection_options_(std::move(connection)), options_(std::move(o)),
-      random_(std::random_device{}()), frame_size_max_(amqp::wire::frame_size_min)
+    : connection_options_(std::move(connection)), options_(o), random_(std::random_device{}()),
+      frame_size_max_(amqp::wire::frame_size_min)
 {
     auto& name = connection_options_.session.connection_name;
     if (!name.empty())

@@ -48,7 +48,10 @@ delay delay::buckets(std::vector<milliseconds> steps)
 {
     delay d;
     d.mode_ = mode::buckets;
-    d.steps_ = steps.empty() ? default_steps() : std::move(steps);
+    if (steps.empty())
+        d.steps_ = default_steps();
+    else
+        d.steps_ = std::move(steps);
     return d;
 }
 
@@ -69,10 +72,10 @@ delay delay::native(milliseconds min, milliseconds max)
     return d;
 }
 
-delay delay::overflow_to(delay beyond) const
+delay delay::overflow_to(const delay& beyond) const
 {
     delay d = *this;
-    d.overflow_ = std::make_shared<const delay>(std::move(beyond));
+    d.overflow_ = std::make_shared<const delay>(beyond);
     return d;
 }
 

@@ -55,7 +55,7 @@ public:
     [[nodiscard]] static delay native(std::chrono::milliseconds min, std::chrono::milliseconds max);
 
     /// For `hold`: where deliveries wait that it cannot keep; `dlx_ttl` or `buckets`.
-    [[nodiscard]] delay overflow_to(delay beyond) const;
+    [[nodiscard]] delay overflow_to(const delay& beyond) const;
     /// For `dlx_ttl` and `buckets`: the type of the waiting queues. Default: quorum with
     /// at-least-once dead-lettering, which loses nothing when the broker is killed while a message
     /// moves back to its queue; classic beside a queue that is not durable.
