@@ -1,3 +1,4 @@
+#include <acquit/amqp/detail/destination.h>
 #include <acquit/amqp/detail/publish_record.h>
 #include <acquit/amqp/publisher.h>
 #include <acquit/runtime/assert.h>
@@ -15,17 +16,13 @@ namespace acquit::amqp {
 
 namespace {
 
+using detail::destination;
+
 /// In a header frame: frame head, class, weight and body size before the properties; the end behind.
 constexpr std::size_t before_properties = 7 + 12;
 constexpr std::size_t behind_properties = 1;
 
 using milliseconds_text = std::array<char, 24>; // any 64-bit number
-
-std::string destination(std::string_view exchange, std::string_view routing_key)
-{
-    return exchange.empty() ? fmt::format("queue \"{}\"", routing_key)
-                            : fmt::format("exchange \"{}\", key \"{}\"", exchange, routing_key);
-}
 
 /// What the broker closed the channel or the connection with; 0: it did not.
 std::uint16_t code_of(const std::exception_ptr& cause) noexcept

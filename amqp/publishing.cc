@@ -1,5 +1,6 @@
 #include <acquit/amqp/channel.h>
 #include <acquit/amqp/detail/channel_call.h>
+#include <acquit/amqp/detail/destination.h>
 #include <acquit/runtime/assert.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/waiter.h>
@@ -11,6 +12,8 @@
 namespace acquit::amqp {
 
 namespace {
+
+using detail::destination;
 
 /// Waits for what becomes of one publish. In the frame of `publish_confirmed`.
 class confirm_wait final : public runtime::waiter, public confirm_listener {
@@ -56,12 +59,6 @@ private:
     publish_result result_ = publish_result::pending;
     std::uint16_t code_ = 0;
 };
-
-std::string destination(std::string_view exchange, std::string_view routing_key)
-{
-    return exchange.empty() ? fmt::format("queue \"{}\"", routing_key)
-                            : fmt::format("exchange \"{}\", key \"{}\"", exchange, routing_key);
-}
 
 std::string destination(const outgoing& message)
 {

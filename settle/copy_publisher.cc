@@ -3,8 +3,9 @@
 #include <acquit/runtime/log.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/scope.h>
-#include <acquit/runtime/timeout.h>
 #include <acquit/settle/copy_publisher.h>
+#include <acquit/settle/detail/exception_text.h>
+#include <acquit/settle/detail/retrying.h>
 
 #include <random>
 #include <utility>
@@ -12,9 +13,6 @@
 namespace acquit::settle {
 
 namespace {
-
-/// A channel that lived so long was not doomed from the start: the next pause is short again.
-constexpr auto lasting = std::chrono::seconds(5);
 
 /// For the handshakes of a close.
 constexpr auto goodbye = std::chrono::seconds(1);
@@ -168,30 +166,18 @@ runtime::task<> copy_publisher::run()
         }
         if (closing_.is_set())
             co_return;
-        if (loop.now() - since >= lasting || counts_.confirmed != confirmed)
+        if (loop.now() - since >= detail::lasting || counts_.confirmed != confirmed)
             attempt = 1;
-        std::string reason = "closed";
-        try {
-            if (failure_)
-                std::rethrow_exception(failure_);
-        } catch (const std::exception& e) {
-            reason = e.what();
-        }
         runtime::log(runtime::log_level::warning, "no connection for copies, trying again",
-                     {{"reason", reason}, {"waiting", std::to_string(counts_.waiting)}});
+                     {{"reason", failure_ ? detail::text_of(failure_) : "closed"},
+                      {"waiting", std::to_string(counts_.waiting)}});
         co_await pause(attempt);
     }
 }
 
 runtime::task<> copy_publisher::pause(std::uint32_t attempt)
 {
-    const auto limit = options_.reconnect.delay(attempt, random_());
-    try {
-        co_await runtime::with_timeout(limit, [](runtime::event& closing) -> runtime::task<> {
-            co_await closing.wait();
-        }(closing_));
-    } catch (const runtime::timed_out&) {
-    }
+    co_await detail::wait_at_most(options_.reconnect.delay(attempt, random_()), closing_);
 }
 
 runtime::task<> copy_publisher::publish_until_lost_or_closed()
@@ -223,7 +209,7 @@ runtime::task<> copy_publisher::publish_until_lost()
         for (std::uint32_t attempt = 1; broker.is_open() && !closing_.is_set(); ++attempt) {
             const auto since = runtime::loop::current().now();
             co_await publish_on_channel(broker);
-            if (runtime::loop::current().now() - since >= lasting)
+            if (runtime::loop::current().now() - since >= detail::lasting)
                 attempt = 1;
             if (broker.is_open() && !closing_.is_set())
                 co_await pause(attempt); // the channel was closed by the broker

@@ -4,6 +4,7 @@
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
+#include <acquit/settle/detail/retrying.h>
 #include <acquit/settle/service.h>
 #include <acquit/settle/topology.h>
 
@@ -19,9 +20,6 @@ namespace {
 
 /// Who aborts does not wait for a broker that says nothing.
 constexpr auto goodbye_after_abort = std::chrono::seconds(1);
-
-/// A connection that lived so long was not doomed from the start: the next pause is short again.
-constexpr auto lasting = std::chrono::seconds(5);
 
 } // namespace
 
@@ -233,7 +231,7 @@ runtime::task<> service::serve()
             why = std::current_exception();
         }
         // Whose connections are cut again and again waits longer and longer.
-        if (started_.is_set() && loop.now() - last_start_ >= lasting)
+        if (started_.is_set() && loop.now() - last_start_ >= detail::lasting)
             attempt = 1;
         started_.reset();
         for (auto& s : subscriptions_)
@@ -268,12 +266,7 @@ bool service::worth_another_attempt(const std::exception_ptr& why) const
 
 runtime::task<> service::pause_before_reconnect(std::uint32_t attempt)
 {
-    const auto pause = reconnect_backoff_.delay(attempt, random_());
-    try {
-        co_await runtime::with_timeout(
-            pause, [](runtime::event& stop) -> runtime::task<> { co_await stop.wait(); }(stop_));
-    } catch (const runtime::timed_out&) {
-    }
+    co_await detail::wait_at_most(reconnect_backoff_.delay(attempt, random_()), stop_);
 }
 
 runtime::task<> service::one_connection()

@@ -6,6 +6,7 @@
 #include <acquit/settle/backoff.h>
 #include <acquit/settle/delay_topology.h>
 #include <acquit/settle/detail/exception_text.h>
+#include <acquit/settle/detail/retrying.h>
 #include <acquit/settle/subscription.h>
 #include <acquit/settle/topology.h>
 
@@ -20,9 +21,6 @@ namespace acquit::settle {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A consumer that lived so long was not doomed from the start: the next pause is short again.
-constexpr auto lasting = 5s;
 
 } // namespace
 
@@ -296,7 +294,7 @@ runtime::task<> subscription::keep_consuming(amqp::connection& c, bool declare_t
     for (auto since = loop.now();; since = loop.now()) {
         co_await interrupted_.wait();
         // Who is interrupted again and again waits longer and longer.
-        if (loop.now() - since >= lasting)
+        if (loop.now() - since >= detail::lasting)
             attempt = 0;
         while (interrupted_.is_set()) {
             ++attempt;
