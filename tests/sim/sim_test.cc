@@ -22,6 +22,7 @@ struct {
     std::uint64_t first = 1;
     std::uint64_t seeds = 1000;
     bool notes = false;
+    bool chosen = false;
 } options;
 
 struct totals {
@@ -88,14 +89,14 @@ struct totals {
     }
 };
 
-TEST(simulation, loses_nothing_and_settles_each_delivery_once_whatever_fails)
+totals run_seeds(std::uint64_t first, std::uint64_t seeds)
 {
-    std::cout << fmt::format("seeds {} to {}\n", options.first, options.first + options.seeds - 1);
+    std::cout << fmt::format("seeds {} to {}\n", first, first + seeds - 1);
     totals all;
     std::uint64_t failed = 0;
     const auto began = std::chrono::steady_clock::now();
-    for (std::uint64_t i = 0; i < options.seeds && failed < 5; ++i) {
-        const auto s = shape_of(options.first + i);
+    for (std::uint64_t i = 0; i < seeds && failed < 5; ++i) {
+        const auto s = shape_of(first + i);
         const auto result = run_world(s, options.notes);
         all.add(result);
         if (result.violations.empty())
@@ -109,9 +110,21 @@ TEST(simulation, loses_nothing_and_settles_each_delivery_once_whatever_fails)
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     std::cout << fmt::format("{:.1f} s: {}\n", took.count(), all.text());
-    if (options.seeds < 500)
-        return;
-    // It has to have come by all that it promises to try.
+    return all;
+}
+
+TEST(simulation, loses_nothing_and_settles_each_delivery_once_whatever_fails)
+{
+    run_seeds(options.first, options.seeds);
+}
+
+// The same seeds in every run: what is rare (a timer that is lost for good) comes up in most
+// thousands of seeds, not in all.
+TEST(simulation, comes_by_all_that_it_promises_to_try)
+{
+    if (options.chosen)
+        GTEST_SKIP() << "seeds were asked for";
+    const auto all = run_seeds(1, 1000);
     for (std::size_t i = 0; i < all.injected.size(); ++i)
         EXPECT_GT(all.injected[i], 0U) << name(static_cast<fault_kind>(i));
     for (std::size_t i = 0; i < std::size(all.seen.decided); ++i)
@@ -126,6 +139,7 @@ TEST(simulation, loses_nothing_and_settles_each_delivery_once_whatever_fails)
     EXPECT_GT(all.copies_failed, 0U);
     EXPECT_GT(all.hops, 0U);
     EXPECT_GT(all.timers_published, 0U);
+    EXPECT_GT(all.timers_early, 0U);
     EXPECT_GT(all.timers_lost, 0U);
 }
 
@@ -142,6 +156,7 @@ int main(int argc, char** argv)
         o.seeds = std::strtoull(seeds, nullptr, 10);
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
+        o.chosen = true;
         if (word == "--notes")
             o.notes = true;
         else if (word == "--first" && i + 1 < argc)
