@@ -30,6 +30,8 @@ public:
 struct loop_options {
     /// Submission entries of the ring, see ring.h.
     unsigned entries = 256;
+    /// See ring.h; off in tests only.
+    bool provided_memory = true;
     /// No ring and no waiting: when nothing is ready the clock jumps to the next timer. For tests;
     /// streams are those of memory_stream.h.
     bool virtual_time = false;

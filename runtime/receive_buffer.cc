@@ -1,4 +1,5 @@
 #include <acquit/runtime/assert.h>
+#include <acquit/runtime/detail/receive_feed.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/runtime/receive_buffer.h>
 
@@ -74,12 +75,16 @@ receive_buffer::receive_buffer(loop& owner, const receive_buffer_options& option
 
 receive_buffer::~receive_buffer()
 {
+    feed_.reset(); // the kernel lets go first
     while (filled_ != nullptr)
         disown(*filled_);
 }
 
 void receive_buffer::clear() noexcept
 {
+    feed_.reset();
+    policy_chosen_ = false;
+    own_ = 1;
     begin_ = end_;
     required_ = 0;
 }

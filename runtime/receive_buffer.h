@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -128,8 +129,11 @@ struct receive_buffer_options {
 ///
 /// Spans into it hold until the next `receive`, or as long as a copy of `current()`. No allocation
 /// in steady state; memory grows only with segments that others hold (`held_segments`), which the
-/// owner bounds by copying out instead of holding. The bytes go by a single-shot receive into the
-/// free part.
+/// owner bounds by copying out instead of holding.
+///
+/// How the kernel fills a segment: from a socket, where the kernel can (6.12), by one receive that
+/// goes on by itself, into segments that are provided in advance (best latency); else by one receive
+/// after the other into the free part. One stream per buffer, until `clear`.
 class receive_buffer {
 public:
     explicit receive_buffer(loop& owner, const receive_buffer_options& options = {});
@@ -138,6 +142,7 @@ public:
     receive_buffer& operator=(const receive_buffer&) = delete;
 
     class receive_op;
+    friend class receive_op;
     /// Awaitable: bytes appended, 0 at the end of the stream; throws as `stream::read_some`. What
     /// is unread stays unread, at a possibly different address.
     receive_op receive(stream& from);
@@ -155,12 +160,22 @@ public:
     /// The segment that `unread` lies in.
     [[nodiscard]] const segment_ref& current() const noexcept { return current_; }
     /// Segments that others still hold, without the current one.
-    [[nodiscard]] std::size_t held_segments() const noexcept { return segments_ - 1; }
-    /// Forgets what is unread and what was required: a new connection begins.
+    [[nodiscard]] std::size_t held_segments() const noexcept { return segments_ - own_; }
+    /// Forgets what is unread and what was required, and the stream: a new connection begins.
     void clear() noexcept;
+    /// Segments are provided to the kernel in advance.
+    [[nodiscard]] bool is_fed() const noexcept { return feed_ != nullptr; }
 
 private:
     friend class segment;
+    class feed;
+
+    void choose_policy(stream& from);
+    void supply();
+    [[nodiscard]] bool fed_ready() noexcept;
+    [[nodiscard]] std::int32_t take_fed();
+    void go_on_elsewhere();
+    void count_own() noexcept;
     void make_room();
     void take_segment(std::size_t headroom, std::size_t data);
     [[nodiscard]] std::span<std::byte> free_part() noexcept;
@@ -174,7 +189,11 @@ private:
     std::byte* end_ = nullptr;
     std::size_t required_ = 0;
     std::size_t segments_ = 0; // that this filled and somebody holds
+    std::size_t own_ = 1;      // of them: the current one, and those that are provided
     segment* filled_ = nullptr;
+    std::unique_ptr<feed> feed_;
+    bool policy_chosen_ = false;
+    bool aside_ = false; // fed, and what is unread is copied to a segment that no piece is
 };
 
 class [[nodiscard]] receive_buffer::receive_op final : public read_op {
@@ -183,20 +202,46 @@ public:
         : read_op(from, buffer.free_part()), buffer_(buffer)
     {
     }
+    [[nodiscard]] bool await_ready() const noexcept
+    {
+        return buffer_.is_fed() && buffer_.fed_ready();
+    }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> handle) noexcept
+    {
+        if (!buffer_.is_fed())
+            return read_op::await_suspend(handle);
+        if (!suspend(handle))
+            return false;
+        await_feed();
+        return true;
+    }
     std::size_t await_resume()
     {
-        const std::size_t bytes = checked_result();
-        buffer_.end_ += bytes;
-        return bytes;
+        if (!buffer_.is_fed()) {
+            const std::size_t bytes = checked_result();
+            buffer_.end_ += bytes;
+            return bytes;
+        }
+        throw_if_cancelled();
+        set_result(buffer_.take_fed());
+        return checked_result();
     }
 
 private:
+    void await_feed() noexcept;
+    void on_cancel() noexcept override;
     receive_buffer& buffer_;
 };
 
 inline receive_buffer::receive_op receive_buffer::receive(stream& from)
 {
-    make_room();
+    if (!policy_chosen_)
+        choose_policy(from);
+    if (is_fed())
+        supply();
+    else
+        make_room();
     return receive_op(*this, from);
 }
 

@@ -5,15 +5,22 @@
 #include <liburing.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace acquit::runtime {
 
 namespace {
 
 constexpr std::uint32_t no_slot = std::numeric_limits<std::uint32_t>::max();
+// Of kernel 6.12; liburing before 2.9 has no names for them.
+constexpr std::uint16_t pbuf_ring_incremental = 2; // IOU_PBUF_RING_INC
+constexpr unsigned cqe_buffer_shift = 16;          // IORING_CQE_BUFFER_SHIFT
+constexpr std::size_t page_size = 4096;
+
 constexpr int send_flags = MSG_NOSIGNAL | MSG_WAITALL;
 
 std::string advice(int code)
@@ -41,9 +48,9 @@ std::string advice(int code)
     }
 }
 
-bool deferred_by_environment() noexcept
+bool allowed_by_environment(const char* variable) noexcept
 {
-    const char* value = std::getenv("ACQUIT_RING_DEFER_TASKRUN");
+    const char* value = std::getenv(variable);
     return value == nullptr || std::strcmp(value, "0") != 0;
 }
 
@@ -58,7 +65,9 @@ void check(int result) noexcept
 
 } // namespace
 
-ring::ring(const ring_options& options) : ring_(std::make_unique<io_uring>()), first_free_(no_slot)
+ring::ring(const ring_options& options)
+    : ring_(std::make_unique<io_uring>()), first_free_(no_slot),
+      provides_(options.provided_memory && allowed_by_environment("ACQUIT_RING_PROVIDED_MEMORY"))
 {
     constexpr unsigned always = IORING_SETUP_CLAMP;
     const unsigned attempts[] = {
@@ -66,7 +75,7 @@ ring::ring(const ring_options& options) : ring_(std::make_unique<io_uring>()), f
         always | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN,
         always,
     };
-    const bool defer = options.defer_taskrun && deferred_by_environment();
+    const bool defer = options.defer_taskrun && allowed_by_environment("ACQUIT_RING_DEFER_TASKRUN");
     int result = -EINVAL;
     for (std::size_t attempt = defer ? 0 : 1; attempt < std::size(attempts); ++attempt) {
         std::memset(ring_.get(), 0, sizeof *ring_);
@@ -149,6 +158,16 @@ ring_token ring::recv(int fd, std::span<std::byte> into, completion_target targe
     return finish(entry, target);
 }
 
+ring_token ring::recv_into(int fd, const provided_memory& memory,
+                           completion_target target) noexcept
+{
+    auto* entry = take_entry();
+    io_uring_prep_recv_multishot(entry, fd, nullptr, 0, 0);
+    entry->flags |= IOSQE_BUFFER_SELECT;
+    entry->buf_group = memory.group();
+    return finish(entry, target);
+}
+
 ring_token ring::send(int fd, std::span<const std::byte> bytes, completion_target target) noexcept
 {
     auto* entry = take_entry();
@@ -207,6 +226,23 @@ void ring::abandon(ring_token token) noexcept
         free_slot(static_cast<std::uint32_t>(token.value_));
 }
 
+void ring::cancel_now(ring_token token) noexcept
+{
+    if (find(token.value_) == nullptr)
+        return;
+    submit(); // what is not submitted cannot be found
+    io_uring_sync_cancel_reg what{};
+    what.addr = token.value_;
+    what.timeout.tv_sec = -1; // as long as it takes
+    what.timeout.tv_nsec = -1;
+    const int result = io_uring_register_sync_cancel(ring_.get(), &what);
+    // ENOENT: it has ended, and its last completion is there or about to be.
+    ACQUIT_ASSERT(result >= 0 || result == -ENOENT, "cancelling in place failed: {}",
+                  std::strerror(-result));
+    check(io_uring_get_events(ring_.get())); // runs what was left of it
+    abandon(token);
+}
+
 void ring::submit() noexcept
 {
     const unsigned prepared = io_uring_sq_ready(ring_.get());
@@ -256,7 +292,7 @@ unsigned ring::reap() noexcept
             io_uring_cq_advance(ring_.get(), 1); // before the target, which may prepare and submit
             if (slot* known = find(user_data)) {
                 const completion_target target = known->target;
-                if ((flags & IORING_CQE_F_MORE) == 0)
+                if (!more_follow(flags))
                     free_slot(static_cast<std::uint32_t>(user_data));
                 target.call(target.object, result, flags);
             } else if (user_data != 0 && user_data != LIBURING_UDATA_TIMEOUT) {
@@ -269,6 +305,76 @@ unsigned ring::reap() noexcept
     }
     statistics_.completions += reaped;
     return reaped;
+}
+
+bool ring::more_follow(std::uint32_t flags) noexcept
+{
+    return (flags & IORING_CQE_F_MORE) != 0;
+}
+
+std::uint16_t ring::piece_of(std::uint32_t flags) noexcept
+{
+    return static_cast<std::uint16_t>(flags >> cqe_buffer_shift);
+}
+
+// The kernel reads the pieces' addresses from here; it wants a page's alignment.
+struct alignas(page_size) provided_memory::page {
+    std::byte entries[page_size];
+    [[nodiscard]] io_uring_buf_ring* get() noexcept
+    {
+        return reinterpret_cast<io_uring_buf_ring*>(entries);
+    }
+};
+
+std::unique_ptr<provided_memory> ring::provide()
+{
+    if (!provides_)
+        return nullptr;
+    const bool fresh = free_groups_.empty();
+    if (fresh && next_group_ == std::numeric_limits<std::uint16_t>::max())
+        return nullptr;
+    const std::uint16_t group = fresh ? next_group_ : free_groups_.back();
+    auto entries = std::make_unique<provided_memory::page>();
+    io_uring_buf_ring_init(entries->get());
+    io_uring_buf_reg what{};
+    what.ring_addr = reinterpret_cast<std::uintptr_t>(entries.get());
+    what.ring_entries = provided_memory::pieces_max;
+    what.bgid = group;
+    // The field behind bgid: `pad` in liburing 2.3, `flags` in later ones.
+    std::memcpy(reinterpret_cast<std::byte*>(&what) + offsetof(io_uring_buf_reg, bgid) +
+                    sizeof what.bgid,
+                &pbuf_ring_incremental, sizeof pbuf_ring_incremental);
+    if (const int result = io_uring_register_buf_ring(ring_.get(), &what, 0); result != 0) {
+        if (result == -EINVAL)
+            provides_ = false; // this kernel never will
+        return nullptr;
+    }
+    if (fresh)
+        free_groups_.reserve(++next_group_); // so that giving it back takes no memory
+    else
+        free_groups_.pop_back();
+    return std::unique_ptr<provided_memory>(
+        new provided_memory(*this, std::move(entries), group));
+}
+
+provided_memory::provided_memory(ring& owner, std::unique_ptr<page> entries,
+                                 std::uint16_t group) noexcept
+    : ring_(owner), entries_(std::move(entries)), group_(group)
+{
+}
+
+provided_memory::~provided_memory()
+{
+    const int result = io_uring_unregister_buf_ring(ring_.ring_.get(), group_);
+    ACQUIT_ASSERT(result == 0, "io_uring_unregister_buf_ring: {}", std::strerror(-result));
+    ring_.free_groups_.push_back(group_);
+}
+
+void provided_memory::add(std::span<std::byte> piece, std::uint16_t id) noexcept
+{
+    io_uring_buf_ring_add(entries_->get(), piece.data(), static_cast<unsigned>(piece.size()), id,
+                          io_uring_buf_ring_mask(pieces_max), 0);
+    io_uring_buf_ring_advance(entries_->get(), 1);
 }
 
 bool ring::has_prepared() const noexcept

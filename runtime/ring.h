@@ -45,6 +45,9 @@ struct ring_options {
     /// Kernel 6.1: completions are worked off in our own enter only. Off in tests of the path that
     /// older kernels take; `ACQUIT_RING_DEFER_TASKRUN=0` in the environment has the same effect.
     bool defer_taskrun = true;
+    /// Kernel 6.12: memory may be provided for receiving. Off in tests of the path that older kernels
+    /// take; `ACQUIT_RING_PROVIDED_MEMORY=0` in the environment has the same effect.
+    bool provided_memory = true;
 };
 
 struct ring_statistics {
@@ -52,6 +55,32 @@ struct ring_statistics {
     std::uint64_t submitted = 0;   ///< operations handed to the kernel
     std::uint64_t completions = 0; ///< completions reaped, those of cancels included
     std::uint64_t late = 0;        ///< completions whose operation was abandoned
+};
+
+class ring;
+
+/// Memory that the kernel receives into when bytes come, given to it in advance
+/// (`ring::recv_into`): one piece after the other, each from its beginning to its last byte. Who
+/// adds a piece knows by counting bytes where the next ones go.
+class provided_memory {
+public:
+    static constexpr unsigned pieces_max = 4;
+    /// Gives up what is left; nothing may be receiving into it any more.
+    ~provided_memory();
+    provided_memory(const provided_memory&) = delete;
+    provided_memory& operator=(const provided_memory&) = delete;
+
+    /// `id` comes back with the completions for this piece. At most `pieces_max` at a time.
+    void add(std::span<std::byte> piece, std::uint16_t id) noexcept;
+    [[nodiscard]] std::uint16_t group() const noexcept { return group_; }
+
+private:
+    friend class ring;
+    struct page;
+    provided_memory(ring& owner, std::unique_ptr<page> entries, std::uint16_t group) noexcept;
+    ring& ring_;
+    std::unique_ptr<page> entries_;
+    std::uint16_t group_;
 };
 
 /// The kernel's side of a loop: prepares operations, submits them, turns completions into calls.
@@ -71,6 +100,9 @@ public:
     ring& operator=(const ring&) = delete;
 
     ring_token recv(int fd, std::span<std::byte> into, completion_target target) noexcept;
+    /// Receives again and again into what is provided, a completion each (`more_follow` but for the
+    /// last). Ends with -ENOBUFS when all of it is full: provide more, then begin anew.
+    ring_token recv_into(int fd, const provided_memory& memory, completion_target target) noexcept;
     ring_token send(int fd, std::span<const std::byte> bytes, completion_target target) noexcept;
     ring_token sendmsg(int fd, const msghdr* message, completion_target target) noexcept;
     ring_token read(int fd, std::span<std::byte> into, completion_target target) noexcept;
@@ -83,6 +115,9 @@ public:
     /// Asks the kernel to end the operation; its target is still called, once, with -ECANCELED or
     /// with the result it had by then.
     void cancel(ring_token token) noexcept;
+    /// Ends the operation before it returns (a system call): the kernel uses what it points to no
+    /// longer, and its target is not called any more. Kernel 6.0.
+    void cancel_now(ring_token token) noexcept;
     /// The target is not called any more. The kernel may still use what the operation points to.
     void abandon(ring_token token) noexcept;
 
@@ -94,6 +129,14 @@ public:
     /// Calls the targets of all completions that are there, at most one queue full. Returns how
     /// many.
     unsigned reap() noexcept;
+
+    /// Null where the kernel cannot fill provided memory piece by piece (before 6.12), or has no
+    /// room for more of it.
+    [[nodiscard]] std::unique_ptr<provided_memory> provide();
+    /// Of a completion's flags: the operation goes on, more completions follow.
+    [[nodiscard]] static bool more_follow(std::uint32_t flags) noexcept;
+    /// Of a completion's flags: the piece of provided memory that was filled.
+    [[nodiscard]] static std::uint16_t piece_of(std::uint32_t flags) noexcept;
 
     [[nodiscard]] bool has_prepared() const noexcept;
     [[nodiscard]] bool has_completions() const noexcept;
@@ -110,6 +153,7 @@ private:
         std::uint32_t generation = 1;
         std::uint32_t next_free = 0;
     };
+    friend class provided_memory;
     io_uring_sqe* take_entry() noexcept;
     std::uint64_t take_slot(completion_target target) noexcept;
     ring_token finish(io_uring_sqe* entry, completion_target target) noexcept;
@@ -122,6 +166,9 @@ private:
     std::size_t in_flight_ = 0;
     bool defers_taskrun_ = false;
     bool counted_ = false; // count_completions was called
+    bool provides_; // allowed, and not refused by the kernel so far
+    std::uint16_t next_group_ = 0;
+    std::vector<std::uint16_t> free_groups_;
     ring_statistics statistics_;
 };
 

@@ -18,6 +18,9 @@ public:
     socket_stream(loop& owner, int fd, std::string peer) noexcept;
     ~socket_stream() override;
 
+    [[nodiscard]] bool can_be_fed() const noexcept override { return true; }
+    void start_feed(stream_feed& feed) noexcept override;
+    void stop_feed(stream_feed& feed) noexcept override;
     void shutdown_write() noexcept override;
     void close() noexcept override;
     [[nodiscard]] std::string peer() const override { return peer_; }
@@ -30,6 +33,7 @@ private:
     void cancel_write(write_op& operation) noexcept override;
     void continue_write() noexcept;
     static void read_done(void* self, std::int32_t result, std::uint32_t flags) noexcept;
+    static void feed_done(void* self, std::int32_t result, std::uint32_t flags) noexcept;
     static void write_done(void* self, std::int32_t result, std::uint32_t flags) noexcept;
 
     loop& loop_;
@@ -37,6 +41,7 @@ private:
     std::string peer_;
     read_op* reading_ = nullptr;
     write_op* writing_ = nullptr;
+    stream_feed* feeding_ = nullptr;
 };
 
 struct connect_options {

@@ -21,7 +21,7 @@ socket_stream::socket_stream(loop& owner, int fd, std::string peer) noexcept
 
 socket_stream::~socket_stream()
 {
-    ACQUIT_ASSERT(reading_ == nullptr && writing_ == nullptr,
+    ACQUIT_ASSERT(reading_ == nullptr && writing_ == nullptr && feeding_ == nullptr,
                   "stream to {} destroyed with an operation in flight", peer_);
     close();
 }
@@ -37,9 +37,11 @@ void socket_stream::close() noexcept
 {
     if (fd_ < 0)
         return;
-    if (reading_ != nullptr || writing_ != nullptr) {
+    if (reading_ != nullptr || writing_ != nullptr || feeding_ != nullptr) {
         if (reading_ != nullptr)
             loop_.io().cancel(reading_->token);
+        if (feeding_ != nullptr)
+            loop_.io().cancel(feeding_->token);
         if (writing_ != nullptr)
             loop_.io().cancel(writing_->token);
         // The kernel must know them by file before the number can be someone else's.
@@ -51,7 +53,7 @@ void socket_stream::close() noexcept
 
 void socket_stream::start_read(read_op& operation) noexcept
 {
-    ACQUIT_ASSERT(reading_ == nullptr, "one read at a time");
+    ACQUIT_ASSERT(reading_ == nullptr && feeding_ == nullptr, "one read at a time");
     ACQUIT_ASSERT(!operation.into().empty(), "a read needs room for a byte");
     if (fd_ < 0)
         return operation.finish(-ECONNABORTED);
@@ -78,6 +80,36 @@ void socket_stream::cancel_read(read_op& operation) noexcept
         return;
     loop_.io().cancel(operation.token);
     loop_.prepared();
+}
+
+void socket_stream::start_feed(stream_feed& feed) noexcept
+{
+    ACQUIT_ASSERT(reading_ == nullptr && feeding_ == nullptr, "one read at a time");
+    if (fd_ < 0)
+        return feed.fed(-ECONNABORTED, 0, false);
+    feeding_ = &feed;
+    feed.token = loop_.io().recv_into(fd_, feed.memory(), {&socket_stream::feed_done, this});
+    loop_.prepared();
+}
+
+void socket_stream::stop_feed(stream_feed& feed) noexcept
+{
+    if (feeding_ != &feed)
+        return;
+    loop_.io().cancel_now(feed.token);
+    feeding_ = nullptr;
+}
+
+void socket_stream::feed_done(void* self, std::int32_t result, std::uint32_t flags) noexcept
+{
+    auto& stream = *static_cast<socket_stream*>(self);
+    auto& feed = *stream.feeding_;
+    const bool goes_on = ring::more_follow(flags);
+    if (!goes_on)
+        stream.feeding_ = nullptr;
+    if (stream.fd_ < 0 && result <= 0)
+        result = -ECONNABORTED;
+    feed.fed(result, ring::piece_of(flags), goes_on);
 }
 
 void socket_stream::start_write(write_op& operation) noexcept

@@ -13,7 +13,26 @@
 
 namespace acquit::runtime {
 
+class provided_memory;
 class stream;
+
+/// A receive into provided memory that goes on by itself, completion by completion; its owner counts
+/// what comes (receive_buffer.h). For streams over a descriptor.
+class stream_feed {
+public:
+    stream_feed(const stream_feed&) = delete;
+    stream_feed& operator=(const stream_feed&) = delete;
+
+    /// Bytes have come into `piece`, or it is over: 0 at the end of the stream, -errno; -ENOBUFS when
+    /// all that was provided is full. `goes_on`: it need not be started again.
+    virtual void fed(std::int32_t result, std::uint16_t piece, bool goes_on) noexcept = 0;
+    [[nodiscard]] virtual const provided_memory& memory() const noexcept = 0;
+    ring_token token;
+
+protected:
+    stream_feed() noexcept = default;
+    ~stream_feed() = default;
+};
 
 /// One read of a stream: awaited by a coroutine, or started by an object that derives from it and
 /// overrides `on_ready`, without any coroutine:
@@ -52,6 +71,8 @@ public:
 
 protected:
     ~read_op() = default;
+    void on_cancel() noexcept override;
+    void set_result(std::int32_t result) noexcept { result_ = result; }
     void read_into(std::span<std::byte> into) noexcept { into_ = into; }
     std::size_t checked_result() const
     {
@@ -62,7 +83,6 @@ protected:
     stream& stream_;
 
 private:
-    void on_cancel() noexcept final;
     [[noreturn]] void throw_failure() const;
     std::span<std::byte> into_;
     std::int32_t result_ = 0;
@@ -157,6 +177,13 @@ public:
     }
     /// Gathers: the parts in order, as one.
     stream_write write(std::span<const iovec> parts) noexcept { return stream_write(*this, parts); }
+
+    /// The bytes of this stream can come into memory that is provided in advance: it is a socket.
+    [[nodiscard]] virtual bool can_be_fed() const noexcept { return false; }
+    /// Begins to receive into the feed's memory, beside no other read.
+    virtual void start_feed(stream_feed&) noexcept {}
+    /// Ends a feed before it returns: its memory is its owner's again.
+    virtual void stop_feed(stream_feed&) noexcept {}
 
     /// No more bytes from this side; reading goes on. Not while a write is in flight.
     virtual void shutdown_write() noexcept = 0;
