@@ -261,15 +261,24 @@ runtime::task<> connection::write_loop()
             }
             co_await output_gate(*this);
         }
-        const auto bytes = output.begin_send();
+        const std::size_t size = output.open_size();
+        const bool gathered = output.open_has_shared();
+        if (gathered) {
+            send_parts_.clear();
+            for (const auto part : output.begin_gathered_send())
+                send_parts_.push_back({const_cast<std::byte*>(part.data()), part.size()});
+        }
         try {
-            co_await stream_->write(bytes);
+            if (gathered)
+                co_await stream_->write(send_parts_);
+            else
+                co_await stream_->write(output.begin_send());
         } catch (...) {
             output.end_send();
             throw;
         }
         ++traffic_.sends;
-        traffic_.bytes_out += bytes.size();
+        traffic_.bytes_out += size;
         output.end_send();
         session_.note_output(now_ns());
         if (output.pending() < options_.output_bound)

@@ -137,6 +137,7 @@ private:
     class output_gate;
     output_gate* writer_ = nullptr; // waiting for output
     runtime::event writer_done_;
+    std::vector<iovec> send_parts_; // of a gathered send
     runtime::scope* serving_ = nullptr;
     std::exception_ptr failure_;
     std::string peer_;

@@ -14,7 +14,7 @@
 
 namespace acquit::amqp {
 
-/// What a publisher hands over. Everything is a view: it must live until the publish returned.
+/// What a publisher hands over. Everything but `body_owner` is a view: it must live until the publish returned.
 struct outgoing {
     std::string_view
         exchange{}; ///< "" is the default exchange: routes to the queue named by the key
@@ -23,6 +23,9 @@ struct outgoing {
     bool mandatory = false;
     wire::properties properties{};
     std::span<const std::byte> body{};
+    /// Who keeps the body's memory, unchanged: then a large body (16 KiB or more) is not copied, the
+    /// send gathers it from where it lies and lets go of its owner afterwards.
+    std::shared_ptr<const void> body_owner{};
 };
 
 /// The same with properties that are encoded already: those of a received message, byte for byte.
@@ -32,6 +35,7 @@ struct raw_outgoing {
     bool mandatory = false;
     std::span<const std::byte> properties{}; ///< flags and values; not empty
     std::span<const std::byte> body{};
+    std::shared_ptr<const void> body_owner{}; ///< as of `outgoing`
 };
 
 /// `std::as_bytes` for text.

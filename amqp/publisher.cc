@@ -275,7 +275,8 @@ outgoing publisher::complete(const publication& message, std::span<char> digits)
                    .routing_key = message.routing_key,
                    .mandatory = message.mandatory.value_or(options_.mandatory),
                    .properties = message.properties,
-                   .body = message.body};
+                   .body = message.body,
+                   .body_owner = message.body_owner};
     if (options_.persistent && !whole.properties.delivery_mode)
         whole.properties.delivery_mode = std::uint8_t{2};
     if (message.ttl) {
@@ -303,7 +304,8 @@ raw_outgoing publisher::encode(const outgoing& message)
             .mandatory = message.mandatory,
             .properties = std::span(scratch_).subspan(before_properties,
                                                       size - before_properties - behind_properties),
-            .body = message.body};
+            .body = message.body,
+            .body_owner = message.body_owner};
 }
 
 runtime::task<> publisher::write_unconfirmed(const publication& message)

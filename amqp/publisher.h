@@ -35,8 +35,8 @@ struct publisher_options {
     std::chrono::nanoseconds confirm_timeout = std::chrono::seconds(30);
 };
 
-/// One message. Everything is a view that must live until the publish or send returned: the
-/// connection has a copy of the bytes by then.
+/// One message. Everything but `body_owner` is a view that must live until the publish or send
+/// returned: the connection has a copy of the bytes by then.
 struct publication {
     std::string_view routing_key{}; ///< at most 255 bytes (AMQP 0-9-1 shortstr)
     /// Instead of the publisher's.
@@ -47,6 +47,9 @@ struct publication {
     /// 4294967295 ms; 0 is for consumers that have room for it at once.
     std::optional<std::chrono::milliseconds> ttl{};
     std::span<const std::byte> body{};
+    /// Who keeps the body's memory, unchanged: then a large body (16 KiB or more) is not copied, the
+    /// send gathers it from where it lies and lets go of its owner afterwards.
+    std::shared_ptr<const void> body_owner{};
 };
 
 struct publisher_metrics {

@@ -88,7 +88,8 @@ void channel::write_message(const outgoing& message)
     const wire::basic::publish method{.exchange = message.exchange,
                                       .routing_key = message.routing_key,
                                       .mandatory = message.mandatory};
-    check_written(owner_.session().send_content(number_, method, message.properties, message.body),
+    check_written(owner_.session().send_content(number_, method, message.properties, message.body,
+                                                message.body_owner),
                   message.exchange, message.routing_key);
 }
 
@@ -115,9 +116,9 @@ std::uint64_t channel::publish_raw(const raw_outgoing& message, confirm_listener
     const wire::basic::publish method{.exchange = message.exchange,
                                       .routing_key = message.routing_key,
                                       .mandatory = message.mandatory};
-    check_written(
-        owner_.session().send_raw_content(number_, method, message.properties, message.body),
-        message.exchange, message.routing_key);
+    check_written(owner_.session().send_raw_content(number_, method, message.properties,
+                                                    message.body, message.body_owner),
+                  message.exchange, message.routing_key);
     return confirms_.add(&listener, message.mandatory
                                         ? identify(message.exchange, message.routing_key,
                                                    message.properties, message.body)

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 /// Bytes on their way out of one connection.
 ///
@@ -15,6 +16,9 @@
 ///     ...
 ///     auto bytes = output.begin_send();           // hand these to the kernel, all of them
 ///     output.end_send();                          // when the last byte is gone
+///
+/// Large bodies need not be copied: whoever shares the memory (`share`) has it kept until it was
+/// sent, and the send gathers (`begin_gathered_send`).
 ///
 /// It is not a queue of messages and sets no bound of its own: who produces must look at
 /// `pending()` and wait (publishers do; settlements never wait, they are small and bounded by the
@@ -50,16 +54,27 @@ public:
     /// The first `n` bytes of the span of the last `reserve` are output now.
     void commit(std::size_t n) noexcept;
 
-    /// Bytes in both halves: not yet handed over, or in flight.
-    [[nodiscard]] std::size_t pending() const noexcept { return open_.size + in_flight_.size; }
-    /// Bytes that the next `begin_send` would return.
-    [[nodiscard]] std::size_t open_size() const noexcept { return open_.size; }
-    [[nodiscard]] bool open_empty() const noexcept { return open_.size == 0; }
+    /// These bytes come next, from where they lie: `owner` is kept until they were sent, and they may
+    /// not change until then. Not empty. Throws std::bad_alloc.
+    void share(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
+    /// Bytes in both halves, shared ones included: not yet handed over, or in flight.
+    [[nodiscard]] std::size_t pending() const noexcept
+    {
+        return open_.size + open_.shared_size + in_flight_.size + in_flight_.shared_size;
+    }
+    /// Bytes that the next send would return.
+    [[nodiscard]] std::size_t open_size() const noexcept { return open_.size + open_.shared_size; }
+    [[nodiscard]] bool open_empty() const noexcept { return open_size() == 0; }
     [[nodiscard]] bool sending() const noexcept { return sending_; }
+    /// The open half has shared bytes: it takes a gathered send.
+    [[nodiscard]] bool open_has_shared() const noexcept { return !open_.shared.empty(); }
 
     /// Swaps the halves and returns everything that was in the open one; stays valid and in place
-    /// until `end_send`. A send must not be in flight.
+    /// until `end_send`. A send must not be in flight, and nothing may be shared.
     [[nodiscard]] std::span<const std::byte> begin_send() noexcept;
+    /// The same in parts, to be sent in this order. Throws std::bad_alloc, and nothing has begun then.
+    [[nodiscard]] std::span<const std::span<const std::byte>> begin_gathered_send();
 
     /// The bytes of `begin_send` are gone (or the connection is).
     void end_send() noexcept;
@@ -68,16 +83,29 @@ public:
     void clear() noexcept;
 
 private:
+    struct shared_part {
+        std::size_t after; // so many bytes of `data`
+        std::span<const std::byte> bytes;
+        std::shared_ptr<const void> owner;
+    };
     struct half {
         std::unique_ptr<std::byte[]> data;
         std::size_t capacity = 0;
         std::size_t size = 0;
+        std::vector<shared_part> shared;
+        std::size_t shared_size = 0; // bytes
+        void forget() noexcept
+        {
+            size = shared_size = 0;
+            shared.clear();
+        }
     };
 
     void grow(std::size_t n);
 
     half open_;
     half in_flight_;
+    std::vector<std::span<const std::byte>> parts_; // of a gathered send
     std::size_t kept_size_max_;
     bool sending_ = false;
 };

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -117,9 +118,12 @@ public:
     }
 
     /// A message: method, header, and as many body frames as the tuned frame_size_max asks for. All
-    /// or nothing. The body is copied.
+    /// or nothing. The body is copied; one of `shared_body_size_min` bytes or more with an owner is
+    /// not, its owner is kept until it was sent (`output_buffer::share`).
+    static constexpr std::size_t shared_body_size_min = 16 * 1024;
     send_status send_content(std::uint16_t channel, const wire::basic::publish& method,
-                             const wire::properties& properties, std::span<const std::byte> body);
+                             const wire::properties& properties, std::span<const std::byte> body,
+                             const std::shared_ptr<const void>& owner = nullptr);
     send_status send_content(std::uint16_t channel, const wire::basic::deliver& method,
                              const wire::properties& properties, std::span<const std::byte> body);
     send_status send_content(std::uint16_t channel, const wire::basic::get_ok& method,
@@ -130,7 +134,8 @@ public:
     /// The same with properties as they came, flags included: `content_event::properties`.
     send_status send_raw_content(std::uint16_t channel, const wire::basic::publish& method,
                                  std::span<const std::byte> properties,
-                                 std::span<const std::byte> body);
+                                 std::span<const std::byte> body,
+                                 const std::shared_ptr<const void>& owner = nullptr);
     send_status send_raw_content(std::uint16_t channel, const wire::basic::deliver& method,
                                  std::span<const std::byte> properties,
                                  std::span<const std::byte> body);
@@ -257,7 +262,10 @@ private:
     void forget_half_message(std::uint16_t channel) noexcept;
     template <class M, class Properties>
     send_status write_content(std::uint16_t channel, const M& method, const Properties& properties,
-                              std::span<const std::byte> body);
+                              std::span<const std::byte> body,
+                              const std::shared_ptr<const void>& owner = nullptr);
+    void share_body(std::uint16_t channel, std::span<const std::byte> body, std::size_t payload_max,
+                    const std::shared_ptr<const void>& owner);
 
     /// A frame of the session's own, outside every limit but its fields'. False: a short string is
     /// too long.

@@ -215,7 +215,8 @@ void session::forget_half_message(std::uint16_t channel) noexcept
 
 template <class M, class Properties>
 send_status session::write_content(std::uint16_t channel, const M& method,
-                                   const Properties& properties, std::span<const std::byte> body)
+                                   const Properties& properties, std::span<const std::byte> body,
+                                   const std::shared_ptr<const void>& owner)
 {
     if (const auto status = may_send(channel); status != send_status::sent) {
         return status;
@@ -227,8 +228,9 @@ send_status session::write_content(std::uint16_t channel, const M& method,
     }
     const auto payload_max = wire::body_payload_max(tuned_.frame_size_max);
     const auto frames = (body.size() + payload_max - 1) / payload_max;
-    const auto room =
-        output_.reserve(method_size + header_size + body.size() + frames * wire::frame_overhead);
+    const bool shared = owner != nullptr && body.size() >= shared_body_size_min;
+    const auto room = output_.reserve(method_size + header_size + frames * wire::frame_overhead +
+                                      (shared ? 0 : body.size()));
     const auto after_method = wire::encode_frame(room, channel, method);
     const auto header =
         wire::encode_header_frame(room.subspan(after_method), channel, body.size(), properties);
@@ -236,6 +238,11 @@ send_status session::write_content(std::uint16_t channel, const M& method,
         return send_status::bad_argument;
     }
     auto written = after_method + header;
+    if (shared) {
+        output_.commit(written);
+        share_body(channel, body, payload_max, owner);
+        return send_status::sent;
+    }
     while (!body.empty()) {
         const auto part = body.first(std::min(body.size(), payload_max));
         written +=
@@ -246,18 +253,36 @@ send_status session::write_content(std::uint16_t channel, const M& method,
     return send_status::sent;
 }
 
+// Frame heads and ends are ours, what stands between them is not. The room is reserved.
+void session::share_body(std::uint16_t channel, std::span<const std::byte> body,
+                         std::size_t payload_max, const std::shared_ptr<const void>& owner)
+{
+    while (!body.empty()) {
+        const auto part = body.first(std::min(body.size(), payload_max));
+        output_.commit(wire::write_frame_head(output_.reserve(wire::frame_overhead).data(),
+                                              wire::frame_body, channel,
+                                              static_cast<std::uint32_t>(part.size())));
+        output_.share(part, owner);
+        output_.reserve(1)[0] = std::byte{wire::frame_end};
+        output_.commit(1);
+        body = body.subspan(part.size());
+    }
+}
+
 send_status session::send_content(std::uint16_t channel, const wire::basic::publish& method,
                                   const wire::properties& properties,
-                                  std::span<const std::byte> body)
+                                  std::span<const std::byte> body,
+                                  const std::shared_ptr<const void>& owner)
 {
-    return write_content(channel, method, properties, body);
+    return write_content(channel, method, properties, body, owner);
 }
 
 send_status session::send_raw_content(std::uint16_t channel, const wire::basic::publish& method,
                                       std::span<const std::byte> properties,
-                                      std::span<const std::byte> body)
+                                      std::span<const std::byte> body,
+                                      const std::shared_ptr<const void>& owner)
 {
-    return write_content(channel, method, wire::properties_view(properties), body);
+    return write_content(channel, method, wire::properties_view(properties), body, owner);
 }
 
 send_status session::send_content(std::uint16_t channel, const wire::basic::deliver& method,

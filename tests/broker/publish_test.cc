@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 using namespace acquit;
 using namespace acquit::tests;
@@ -427,6 +430,39 @@ TEST(publisher, fires_and_forgets)
         co_await out.flush();
         EXPECT_EQ(returned, 100U);
         co_await until_ready(ch, queue, 900);
+        co_await out.close();
+    });
+}
+
+// Sent from where they lie, in frames of frame_max, beside small ones that are copied.
+TEST(publisher, large_bodies_of_an_owner_arrive_whole_and_are_let_go_of)
+{
+    place here;
+    const auto queue = here.name();
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        (void)co_await ch.declare_queue({.queue = queue});
+        amqp::publisher out(c);
+        co_await out.open();
+        std::vector<std::weak_ptr<std::string>> owners;
+        std::vector<std::size_t> sizes;
+        for (std::size_t i = 0; i < 24; ++i) {
+            const std::size_t size = i % 3 == 0 ? 100 + i : 16384 + i * 60000;
+            auto body = std::make_shared<std::string>(size, static_cast<char>('a' + i));
+            owners.push_back(body);
+            sizes.push_back(size);
+            (void)co_await out.send(
+                {.routing_key = queue, .body = amqp::bytes_of(*body), .body_owner = body});
+        }
+        co_await out.flush();
+        for (const auto& owner : owners)
+            EXPECT_TRUE(owner.expired());
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            const auto got = co_await ch.get(queue, true);
+            EXPECT_TRUE(got.has_value());
+            if (!got)
+                co_return;
+            EXPECT_TRUE(got->body_text() == std::string(sizes[i], static_cast<char>('a' + i))) << i;
+        }
         co_await out.close();
     });
 }
