@@ -32,6 +32,10 @@ bool client::settle(const settlement& s)
             tag, [&](std::uint8_t slot, std::uint64_t count) { settled(*c, slot, count, s.how); });
     else
         settled(*c, open.settle(tag), 1, s.how);
+    if (c->shared_prefetch != 0) { // what one consumer settled, another may get
+        for (const auto& each : c->consumers)
+            offer(*each);
+    }
     return true;
 }
 
@@ -60,12 +64,7 @@ void client::settled(channel& c, std::uint8_t slot, std::uint64_t count, verdict
         give_back(*to.from, count);
         break;
     }
-    if (c.shared_prefetch == 0) {
-        offer(to);
-    } else {
-        for (const auto& each : c.consumers)
-            offer(*each);
-    }
+    offer(to);
 }
 
 void client::note_latency(const channel& c, std::uint64_t first, std::uint64_t last)
