@@ -260,11 +260,8 @@ runtime::task<> channel::tx_rollback()
     (void)co_await call(wire::tx::rollback{}, wire::id_of<wire::tx::rollback_ok>);
 }
 
-channel::consumer* channel::find_consumer(std::string_view tag) noexcept
+channel::consumer* channel::search_consumer(std::string_view tag) noexcept
 {
-    // Nearly always the consumer of the message before.
-    if (last_consumer_ < consumers_.size() && consumers_[last_consumer_].tag == tag)
-        return &consumers_[last_consumer_];
     for (std::size_t i = 0; i < consumers_.size(); ++i) {
         if (consumers_[i].tag == tag) {
             last_consumer_ = i;
@@ -284,11 +281,7 @@ void channel::on_content(const content_event& content, const runtime::segment_re
 {
     switch (content.kind) {
     case content_kind::deliver:
-        if (phase_ != phase::open)
-            return;
-        if (auto* c = find_consumer(content.consumer_tag))
-            c->sink->on_delivery(content, segment);
-        return;
+        return on_delivery(content, segment);
     case content_kind::get_ok:
         // Each message to the get that asked for it: several may be under way.
         if (!pending_.empty() && pending_.front().expected == wire::id_of<wire::basic::get_ok> &&

@@ -2,6 +2,7 @@
 
 #include <acquit/amqp/confirms.h>
 #include <acquit/amqp/connection.h>
+#include <acquit/amqp/detail/same_tag.h>
 #include <acquit/amqp/message.h>
 #include <acquit/amqp/wire/methods.h>
 #include <acquit/runtime/event.h>
@@ -162,6 +163,13 @@ private:
     [[nodiscard]] message_identity identity_of(const outgoing& message);
 
     // Called by the connection.
+    void on_delivery(const content_event& content, const runtime::segment_ref& segment) noexcept
+    {
+        if (phase_ != phase::open) [[unlikely]]
+            return;
+        if (consumer* const c = find_consumer(content.consumer_tag)) [[likely]]
+            c->sink->on_delivery(content, segment);
+    }
     void on_method(const method_event& method);
     void on_content(const content_event& content, const runtime::segment_ref& segment);
     void on_opened();
@@ -170,7 +178,15 @@ private:
     void lose(std::exception_ptr why) noexcept;
     void fail_pending(const std::exception_ptr& why) noexcept;
     void answer(wire::method_id id, std::span<const std::byte> payload);
-    consumer* find_consumer(std::string_view tag) noexcept;
+    consumer* find_consumer(std::string_view tag) noexcept
+    {
+        // Nearly always the consumer of the message before.
+        if (last_consumer_ < consumers_.size() &&
+            detail::same_tag(consumers_[last_consumer_].tag, tag)) [[likely]]
+            return &consumers_[last_consumer_];
+        return search_consumer(tag);
+    }
+    consumer* search_consumer(std::string_view tag) noexcept;
     void forget_consumer(std::string_view tag) noexcept;
 
     connection& owner_;

@@ -159,27 +159,46 @@ runtime::task<> connection::read_loop()
             throw connection_error(end_of_stream_text());
         ++traffic_.receives;
         session_.note_input(now_ns());
-        for (;;) {
-            const auto unread = input_->unread();
-            const event e = session_.next(unread);
-            if (e.kind == event_kind::need_more) {
-                input_->require(e.wanted);
-                break;
+        if (take_in()) {
+            // Nothing may be written for a channel behind the close.
+            if (failure_) {
+                phase_ = phase::closing;
+                lose_channels(failure_);
             }
-            const bool over = dispatch(e);
-            traffic_.bytes_in += e.consumed;
-            input_->consume(e.consumed);
-            if (over) {
-                // Nothing may be written for a channel behind the close.
-                if (failure_) {
-                    phase_ = phase::closing;
-                    lose_channels(failure_);
-                }
-                co_return;
-            }
+            co_return;
         }
         if (!session_.output().open_empty())
             output_written();
+    }
+}
+
+// Not in the coroutine, whose variables live in memory: this is what a message costs.
+bool connection::take_in()
+{
+    for (;;) {
+        const auto unread = input_->unread();
+        if (session_.next_delivery(unread)) [[likely]] {
+            const auto& content = session_.content();
+            const std::size_t consumed = content.consumed;
+            if (channel* const c = content.channel < channels_.size() ? channels_[content.channel]
+                                                                      : nullptr) [[likely]]
+                c->on_delivery(content, input_->current());
+            traffic_.bytes_in += consumed;
+            input_->consume(consumed);
+            if (failure_) [[unlikely]]
+                return true;
+            continue;
+        }
+        const event e = session_.next_other(unread);
+        if (e.kind == event_kind::need_more) {
+            input_->require(e.wanted);
+            return false;
+        }
+        const bool over = dispatch(e);
+        traffic_.bytes_in += e.consumed;
+        input_->consume(e.consumed);
+        if (over)
+            return true;
     }
 }
 

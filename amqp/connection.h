@@ -112,6 +112,8 @@ private:
     runtime::task<> say_goodbye();
     runtime::task<> read_to_end();
     runtime::task<> read_loop();
+    /// Handles what was received; true when the connection is over.
+    bool take_in();
     runtime::task<> write_loop();
     runtime::task<> heartbeat_loop();
     runtime::task<> handshake_watch();

@@ -65,8 +65,8 @@ loop::loop(const loop_options& options)
       thread_(std::this_thread::get_id())
 {
     if (!options.virtual_time) {
-        ring_ = std::make_unique<ring>(ring_options{
-            .entries = options.entries, .provided_memory = options.provided_memory});
+        ring_ = std::make_unique<ring>(
+            ring_options{.entries = options.entries, .provided_memory = options.provided_memory});
         now_ = std::chrono::steady_clock::now();
     }
     // Blocking, since io_uring ends a read of an empty non-blocking descriptor at once.

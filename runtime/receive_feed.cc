@@ -101,11 +101,12 @@ void receive_buffer::supply()
 {
     // A segment ahead only when there is little left: the kernel walks through all that it has, and
     // what is used in turns should stay few.
-    if (feed_->room() >= options_.smallest_receive || feed_->pieces() == provided_memory::pieces_max)
+    if (feed_->room() >= options_.smallest_receive ||
+        feed_->pieces() == provided_memory::pieces_max)
         return;
     const std::size_t size = options_.headroom + options_.segment_size;
-    const bool again = feed_->pieces() == 0 && unread().empty() && current_->unique() &&
-                       current_->size() == size;
+    const bool again =
+        feed_->pieces() == 0 && unread().empty() && current_->unique() && current_->size() == size;
     segment_ref next = again ? current_ : loop_.segments().take(size);
     if (!again)
         adopt(*next.get());
@@ -118,8 +119,7 @@ void receive_buffer::supply()
 
 void receive_buffer::count_own() noexcept
 {
-    const bool in_piece =
-        feed_->pieces() != 0 && current_.get() == feed_->front().segment.get();
+    const bool in_piece = feed_->pieces() != 0 && current_.get() == feed_->front().segment.get();
     own_ = feed_->pieces() + (in_piece ? 0 : 1);
 }
 
@@ -137,8 +137,7 @@ std::int32_t receive_buffer::take_fed()
     feed::piece& front = feed_->front();
     if (current_.get() != front.segment.get())
         go_on_elsewhere();
-    std::size_t bytes =
-        std::min(feed_->arrived, static_cast<std::size_t>(front.end - front.next));
+    std::size_t bytes = std::min(feed_->arrived, static_cast<std::size_t>(front.end - front.next));
     if (current_.get() != front.segment.get()) {
         bytes = std::min(bytes, free_part().size());
         std::memcpy(end_, front.next, bytes);
@@ -162,8 +161,8 @@ void receive_buffer::go_on_elsewhere()
     const auto room = static_cast<std::size_t>(front.end - front.next);
     // Into its headroom, where it has one; what stands before the middle of a piece is somebody's.
     const bool untouched = front.next == front.segment->begin() + options_.headroom;
-    if (unread_size == 0 || (untouched && unread_size <= options_.headroom &&
-                             required_ <= unread_size + room)) {
+    if (unread_size == 0 ||
+        (untouched && unread_size <= options_.headroom && required_ <= unread_size + room)) {
         std::memmove(front.next - unread_size, begin_, unread_size);
         begin_ = front.next - unread_size;
         end_ = front.next;
@@ -176,7 +175,8 @@ void receive_buffer::go_on_elsewhere()
     const std::size_t needed = std::max(required_, unread_size + 1);
     if (aside_ && unread_size + free_part().size() >= needed)
         return;
-    segment_ref own = loop_.segments().take(std::max({needed, 2 * unread_size, unread_size + room}));
+    segment_ref own =
+        loop_.segments().take(std::max({needed, 2 * unread_size, unread_size + room}));
     adopt(*own.get());
     std::memcpy(own->begin(), begin_, unread_size);
     begin_ = own->begin();

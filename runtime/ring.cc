@@ -158,8 +158,7 @@ ring_token ring::recv(int fd, std::span<std::byte> into, completion_target targe
     return finish(entry, target);
 }
 
-ring_token ring::recv_into(int fd, const provided_memory& memory,
-                           completion_target target) noexcept
+ring_token ring::recv_into(int fd, const provided_memory& memory, completion_target target) noexcept
 {
     auto* entry = take_entry();
     io_uring_prep_recv_multishot(entry, fd, nullptr, 0, 0);
@@ -353,8 +352,7 @@ std::unique_ptr<provided_memory> ring::provide()
         free_groups_.reserve(++next_group_); // so that giving it back takes no memory
     else
         free_groups_.pop_back();
-    return std::unique_ptr<provided_memory>(
-        new provided_memory(*this, std::move(entries), group));
+    return std::unique_ptr<provided_memory>(new provided_memory(*this, std::move(entries), group));
 }
 
 provided_memory::provided_memory(ring& owner, std::unique_ptr<page> entries,

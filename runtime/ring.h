@@ -166,7 +166,7 @@ private:
     std::size_t in_flight_ = 0;
     bool defers_taskrun_ = false;
     bool counted_ = false; // count_completions was called
-    bool provides_; // allowed, and not refused by the kernel so far
+    bool provides_;        // allowed, and not refused by the kernel so far
     std::uint16_t next_group_ = 0;
     std::vector<std::uint16_t> free_groups_;
     ring_statistics statistics_;

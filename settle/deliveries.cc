@@ -15,17 +15,9 @@ owned_delivery& owned_delivery::operator=(owned_delivery&& other) noexcept
     return *this;
 }
 
-owned_delivery::~owned_delivery()
+void owned_delivery::leave_undecided() noexcept
 {
-    if (held_ != nullptr)
-        owner_->leave_undecided(*held_);
-}
-
-settled owned_delivery::settle(outcome decided) noexcept
-{
-    if (held_ == nullptr)
-        return settled::already;
-    return owner_->settle(*std::exchange(held_, nullptr), decided);
+    owner_->leave_undecided(*held_);
 }
 
 deliveries::deliveries(amqp::connection& broker, queue_description queue, flush_policy flush)
@@ -88,13 +80,6 @@ runtime::task<> deliveries::close()
     co_await channel_.barrier();
     channel_.on_lost = nullptr;
     co_await channel_.close();
-}
-
-settled deliveries::settle(held_delivery& d, outcome decided) noexcept
-{
-    const settled result = inbox_.settle(d, disposition_of(decided));
-    inbox_.release(d);
-    return result;
 }
 
 void deliveries::leave_undecided(held_delivery& d) noexcept

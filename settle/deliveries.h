@@ -17,6 +17,21 @@
 
 namespace acquit::settle {
 
+/// What a decision is to a queue without declared delays: a retry is a return, a delay is dropped.
+[[nodiscard]] constexpr disposition disposition_of(outcome decided) noexcept
+{
+    switch (decided.kind()) {
+    case outcome_kind::ack:
+        return disposition::ack;
+    case outcome_kind::drop:
+        return disposition::reject;
+    case outcome_kind::retry:
+    case outcome_kind::retry_after:
+        break;
+    }
+    return disposition::requeue;
+}
+
 class deliveries;
 
 /// A delivery that its owner settles: move-only, once. Destroyed without a decision it is retried,
@@ -29,7 +44,11 @@ public:
     {
     }
     owned_delivery& operator=(owned_delivery&& other) noexcept;
-    ~owned_delivery();
+    ~owned_delivery()
+    {
+        if (held_ != nullptr) [[unlikely]]
+            leave_undecided();
+    }
 
     [[nodiscard]] explicit operator bool() const noexcept { return held_ != nullptr; }
     [[nodiscard]] const delivery& operator*() const noexcept { return *held_; }
@@ -43,6 +62,7 @@ public:
 
 private:
     friend class deliveries;
+    [[gnu::cold]] void leave_undecided() noexcept;
     owned_delivery(deliveries& owner, held_delivery* held) noexcept : owner_(&owner), held_(held) {}
 
     deliveries* owner_ = nullptr;
@@ -86,7 +106,12 @@ public:
 
 private:
     friend class owned_delivery;
-    settled settle(held_delivery& d, outcome decided) noexcept;
+    settled settle(held_delivery& d, outcome decided) noexcept
+    {
+        const settled result = inbox_.settle(d, disposition_of(decided));
+        inbox_.release(d);
+        return result;
+    }
     void leave_undecided(held_delivery& d) noexcept;
 
     queue_description queue_;
@@ -120,24 +145,16 @@ private:
     inbox::take_op take_;
 };
 
+inline settled owned_delivery::settle(outcome decided) noexcept
+{
+    if (held_ == nullptr) [[unlikely]]
+        return settled::already;
+    return owner_->settle(*std::exchange(held_, nullptr), decided);
+}
+
 inline deliveries::next_op deliveries::next() noexcept
 {
     return next_op(*this);
-}
-
-/// What a decision is to a queue without declared delays: a retry is a return, a delay is dropped.
-[[nodiscard]] constexpr disposition disposition_of(outcome decided) noexcept
-{
-    switch (decided.kind()) {
-    case outcome_kind::ack:
-        return disposition::ack;
-    case outcome_kind::drop:
-        return disposition::reject;
-    case outcome_kind::retry:
-    case outcome_kind::retry_after:
-        break;
-    }
-    return disposition::requeue;
 }
 
 } // namespace acquit::settle

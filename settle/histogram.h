@@ -23,12 +23,12 @@ public:
     using nanoseconds = std::chrono::nanoseconds;
 
     /// A negative duration (two clocks that disagree) counts as zero.
-    void record(nanoseconds duration) noexcept
+    void record(nanoseconds duration, std::uint64_t times = 1) noexcept
     {
         const auto value = static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
-        ++buckets_[index_of(value)];
-        ++count_;
-        sum_ += value;
+        buckets_[index_of(value)] += times;
+        count_ += times;
+        sum_ += value * times;
         max_ = std::max(max_, value);
     }
 

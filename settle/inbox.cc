@@ -30,29 +30,28 @@ void inbox::on_delivery(const amqp::content_event& content,
     redelivered_ += content.redelivered ? 1 : 0;
     const bool expected =
         no_ack_ ? settler_.skipped(content.delivery_tag) : settler_.delivered(content.delivery_tag);
-    if (!expected) {
-        channel_->owner().protocol_violation(
-            fmt::format("delivery tag {} on channel {} out of order", content.delivery_tag,
-                        channel_->number()));
-        return;
-    }
+    if (!expected) [[unlikely]]
+        return out_of_order(content.delivery_tag);
     if (direct_ != nullptr) {
         passing_delivery passing;
         passing.read(content, settler_.epoch());
         passing.deferrals_ = deferrals_;
         passing.counter_header_ = counter_header_;
-        if (direct_(object_, passing))
+        if (direct_(object_, passing)) [[likely]]
             return;
     }
     held_delivery& d = hold(content, segment);
-    if (head_ == nullptr && !takers_.empty()) {
-        auto& taker = static_cast<take_op&>(takers_.pop_front());
-        taker.taken_ = &d;
-        d.in_hand_ = true;
-        ++taken_;
-        taker.resume_now();
-        return;
-    }
+    if (head_ != nullptr || takers_.empty()) [[unlikely]]
+        return keep_for_a_taker(d);
+    auto& taker = static_cast<take_op&>(takers_.pop_front());
+    taker.taken_ = &d;
+    d.in_hand_ = true;
+    ++taken_;
+    taker.resume_now();
+}
+
+void inbox::keep_for_a_taker(held_delivery& d) noexcept
+{
     push(d);
     if (no_ack_)
         regulate();
@@ -65,9 +64,15 @@ void inbox::on_delivery(const amqp::content_event& content,
     }
 }
 
+void inbox::out_of_order(std::uint64_t tag) noexcept
+{
+    channel_->owner().protocol_violation(
+        fmt::format("delivery tag {} on channel {} out of order", tag, channel_->number()));
+}
+
 held_delivery& inbox::hold(const amqp::content_event& content, const runtime::segment_ref& segment)
 {
-    if (free_ == nullptr) {
+    if (free_ == nullptr) [[unlikely]] {
         free_ = &storage_.emplace_back();
         // One head in some hundreds lies across two segments. Whichever place it comes to, no memory is
         // taken for it then.
@@ -79,10 +84,18 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
     d.deferrals_ = deferrals_;
     d.counter_header_ = counter_header_;
 
-    auto& connection = channel_->owner();
-    const bool crowded = connection.input().held_segments() >= held_segments_max;
+    const bool crowded = channel_->owner().input().held_segments() >= held_segments_max;
+    if (crowded || !content.head_in_input || !content.body_in_input) [[unlikely]]
+        own_what_passes(d, content, crowded);
+    if (!crowded)
+        d.segment_ = segment;
+    return d;
+}
+
+void inbox::own_what_passes(held_delivery& d, const amqp::content_event& content, bool crowded)
+{
     if (!content.body_in_input && !content.body.empty()) {
-        d.own_body_ = connection.session().take_body();
+        d.own_body_ = channel_->owner().session().take_body();
         d.body_ = d.own_body_;
     } else if (crowded) {
         d.own_body_.assign(content.body.begin(), content.body.end());
@@ -90,9 +103,6 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
     }
     if (!content.head_in_input || crowded)
         d.keep_in(d.own_, false);
-    if (!crowded)
-        d.segment_ = segment;
-    return d;
 }
 
 void inbox::push(held_delivery& d) noexcept
@@ -103,11 +113,9 @@ void inbox::push(held_delivery& d) noexcept
     backlog_bytes_ += d.body_.size();
 }
 
-held_delivery* inbox::pop() noexcept
+held_delivery* inbox::pop_front() noexcept
 {
     held_delivery* const d = head_;
-    if (d == nullptr)
-        return nullptr;
     head_ = std::exchange(d->next_, nullptr);
     if (head_ == nullptr)
         tail_ = nullptr;
@@ -118,16 +126,6 @@ held_delivery* inbox::pop() noexcept
     if (paused_)
         regulate();
     return d;
-}
-
-void inbox::release(held_delivery& d) noexcept
-{
-    --taken_;
-    d.in_hand_ = false;
-    d.segment_.reset();
-    trim(d.own_);
-    trim(d.own_body_);
-    d.next_ = std::exchange(free_, &d);
 }
 
 void inbox::take_in_batches(std::size_t size, runtime::duration within) noexcept

@@ -25,6 +25,11 @@ public:
 
 private:
     friend class inbox;
+    void trim_own() noexcept
+    {
+        trim(own_);
+        trim(own_body_);
+    }
     runtime::segment_ref segment_;    // where its views point...
     std::vector<std::byte> own_;      // ...or here, for the head
     std::vector<std::byte> own_body_; // and here, for an assembled body
@@ -57,8 +62,8 @@ public:
     static constexpr std::size_t backlog_max_no_ack = 4096;
     static constexpr std::size_t backlog_bytes_max_no_ack = std::size_t{16} << 20;
 
-    /// Called for each delivery before anything else is done with it; true: handled on the spot.
-    using direct_handler = bool (*)(void* object, passing_delivery& d);
+    /// Called for each delivery before anything else is done with it; true: it is over.
+    using direct_handler = bool (*)(void* object, passing_delivery& d) noexcept;
     using notice = void (*)(void* object, std::exception_ptr why) noexcept;
 
     inbox(settler& settlements, bool no_ack) noexcept : settler_(settlements), no_ack_(no_ack) {}
@@ -107,7 +112,15 @@ public:
     /// Where handlers of its deliveries get their tokens from. Null: they may not defer.
     void defer_to(deferrals* tokens) noexcept { deferrals_ = tokens; }
     /// Whoever took it is done with it.
-    void release(held_delivery& d) noexcept;
+    void release(held_delivery& d) noexcept
+    {
+        --taken_;
+        d.in_hand_ = false;
+        d.segment_.reset();
+        if (!d.own_.empty() || !d.own_body_.empty()) [[unlikely]]
+            d.trim_own();
+        d.next_ = std::exchange(free_, &d);
+    }
     /// Gives the broker its answer to a delivery of this inbox, once.
     settled settle(const delivery& d, disposition how) noexcept
     {
@@ -151,7 +164,11 @@ private:
 
     held_delivery& hold(const amqp::content_event& content, const runtime::segment_ref& segment);
     void push(held_delivery& d) noexcept;
-    held_delivery* pop() noexcept;
+    held_delivery* pop() noexcept { return head_ == nullptr ? nullptr : pop_front(); }
+    held_delivery* pop_front() noexcept;
+    void own_what_passes(held_delivery& d, const amqp::content_event& content, bool crowded);
+    void keep_for_a_taker(held_delivery& d) noexcept;
+    [[gnu::cold]] void out_of_order(std::uint64_t tag) noexcept;
     void regulate() noexcept;
 
     [[nodiscard]] bool batch_is_due() const noexcept;

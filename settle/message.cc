@@ -37,15 +37,6 @@ std::optional<amqp::wire::field_value> message::header(std::string_view name) co
     return headers().find(name);
 }
 
-void message::read(const amqp::content_event& content) noexcept
-{
-    body_ = content.body;
-    properties_ = content.properties;
-    exchange_ = content.exchange;
-    routing_key_ = content.routing_key;
-    body_dropped_ = content.body_dropped;
-}
-
 void message::keep_in(std::vector<std::byte>& own, bool with_body)
 {
     own.resize(exchange_.size() + routing_key_.size() + properties_.size() +
@@ -74,15 +65,6 @@ std::uint32_t delivery::attempt() const noexcept
     return attempt_of(headers(), redelivered_,
                       counter_header_ != nullptr ? std::string_view(*counter_header_)
                                                  : default_counter_header);
-}
-
-void delivery::read(const amqp::content_event& content, std::uint32_t epoch) noexcept
-{
-    message::read(content);
-    tag_ = content.delivery_tag;
-    epoch_ = epoch;
-    redelivered_ = content.redelivered;
-    deferred_ = false;
 }
 
 void delivery::stand_for(const delivery& other) noexcept

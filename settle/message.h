@@ -48,7 +48,14 @@ protected:
     message& operator=(const message&) = default;
 
     friend class inbox;
-    void read(const amqp::content_event& content) noexcept;
+    void read(const amqp::content_event& content) noexcept
+    {
+        body_ = content.body;
+        properties_ = content.properties;
+        exchange_ = content.exchange;
+        routing_key_ = content.routing_key;
+        body_dropped_ = content.body_dropped;
+    }
     /// Copies what the views of the head point to, and where wanted of the body, and points them
     /// there. Throws std::bad_alloc, and has changed nothing then.
     void keep_in(std::vector<std::byte>& own, bool with_body);
@@ -93,7 +100,14 @@ protected:
     friend class batch;
     friend class deferrals;
     friend class retrier;
-    void read(const amqp::content_event& content, std::uint32_t epoch) noexcept;
+    void read(const amqp::content_event& content, std::uint32_t epoch) noexcept
+    {
+        message::read(content);
+        tag_ = content.delivery_tag;
+        epoch_ = epoch;
+        redelivered_ = content.redelivered;
+        deferred_ = false;
+    }
     /// Reads the same bytes as the other, and stands for it.
     void stand_for(const delivery& other) noexcept;
 

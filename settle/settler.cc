@@ -3,6 +3,9 @@
 #include <acquit/runtime/loop.h>
 #include <acquit/settle/settler.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace acquit::settle {
 
 settler::settler(const flush_policy& policy, std::uint16_t prefetch)
@@ -15,6 +18,9 @@ std::uint64_t settler::detach() noexcept
 {
     const std::uint64_t unwritten = ledger_.unflushed();
     channel_ = nullptr;
+    end_run(ledger_.next_tag());
+    run_begin_ = run_end_ = 0;
+    receives_ = &no_receives;
     ledger_.reset();
     credit_head_ = credit_count_ = 0;
     measured_from_ = 0;
@@ -25,26 +31,13 @@ std::uint64_t settler::detach() noexcept
     return unwritten;
 }
 
-bool settler::delivered(std::uint64_t tag)
+void settler::first_decided() noexcept
 {
-    if (!ledger_.delivered(tag))
-        return false;
-    if (credit_count_ != 0)
-        note_arrival(tag);
-    return true;
-}
-
-settled settler::settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept
-{
-    const settled result = ledger_.settle(epoch, tag, how);
-    if (result == settled::done) {
-        auto& loop = runtime::loop::current();
-        if (ledger_.unflushed() == 1)
-            oldest_decided_ = loop.precise_now();
-        if (!turn_hook::queued())
-            loop.at_turn_end(*this);
-    }
-    return result;
+    auto& loop = runtime::loop::current();
+    if (ledger_.unflushed() == 1)
+        oldest_decided_ = loop.precise_now();
+    if (!turn_hook::queued())
+        loop.at_turn_end(*this);
 }
 
 void settler::at_turn_end() noexcept
@@ -100,6 +93,8 @@ void settler::give_back(std::uint64_t first, std::uint64_t last) noexcept
 
 void settler::measure_anew() noexcept
 {
+    end_run(ledger_.next_tag());
+    run_begin_ = run_end_ = 0;
     credit_head_ = credit_count_ = 0;
     measured_from_ = ledger_.next_tag() + prefetch_;
 }
@@ -111,21 +106,42 @@ void settler::note_credit(std::uint64_t settled, runtime::time_point now) noexce
         return;
     credits_[(credit_head_ + credit_count_) % credits_.size()] = {settled_in_epoch_, now};
     ++credit_count_;
+    if (run_begin_ == 0)
+        run_end_ = 0; // there is something to measure by now
 }
 
-void settler::note_arrival(std::uint64_t tag) noexcept
+void settler::end_run(std::uint64_t end) const noexcept
 {
-    // The delivery with this tag could be sent once tag - prefetch others were settled.
-    if (tag <= prefetch_ || tag < measured_from_)
+    if (run_begin_ == 0 || end <= run_begin_)
         return;
+    metrics_.settlement_latency.record(run_latency_, end - run_begin_);
+    run_begin_ = end;
+}
+
+void settler::begin_run(std::uint64_t tag) noexcept
+{
+    end_run(tag);
+    run_begin_ = 0;
+    run_receive_ = *receives_;
+    run_end_ = run_allowed_to(tag);
+}
+
+// Where the run that begins with this tag ends.
+std::uint64_t settler::run_allowed_to(std::uint64_t tag) noexcept
+{
+    if (tag <= prefetch_ || tag < measured_from_)
+        return std::max(prefetch_ + 1, measured_from_);
+    // The delivery with this tag could be sent once tag - prefetch others were settled.
     const std::uint64_t needed = tag - prefetch_;
     while (credit_count_ != 0 && credits_[credit_head_].until < needed) {
         credit_head_ = (credit_head_ + 1) % credits_.size();
         --credit_count_;
     }
-    if (credit_count_ != 0)
-        metrics_.settlement_latency.record(runtime::loop::current().now() -
-                                           credits_[credit_head_].handed_over);
+    if (credit_count_ == 0)
+        return std::numeric_limits<std::uint64_t>::max(); // until a flush
+    run_begin_ = tag;
+    run_latency_ = runtime::loop::current().now() - credits_[credit_head_].handed_over;
+    return credits_[credit_head_].until + prefetch_ + 1;
 }
 
 } // namespace acquit::settle

@@ -37,18 +37,36 @@ public:
     settler(const flush_policy& policy, std::uint16_t prefetch);
 
     /// From here on settlements go to `c`, whose delivery tags begin at 1.
-    void attach(amqp::channel& c) noexcept { channel_ = &c; }
+    void attach(amqp::channel& c) noexcept
+    {
+        channel_ = &c;
+        receives_ = &c.owner().stats().receives;
+    }
     /// The channel is gone; what was open on it is the broker's again. Returns how many deliveries
     /// were decided and not written yet: their settlements are stale.
     std::uint64_t detach() noexcept;
     [[nodiscard]] bool attached() const noexcept { return channel_ != nullptr; }
 
     /// False: the broker sent a tag that is not the next one.
-    [[nodiscard]] bool delivered(std::uint64_t tag);
+    [[nodiscard]] bool delivered(std::uint64_t tag)
+    {
+        if (!ledger_.delivered(tag)) [[unlikely]]
+            return false;
+        if (tag >= run_end_ || *receives_ != run_receive_) [[unlikely]]
+            begin_run(tag);
+        return true;
+    }
     [[nodiscard]] bool skipped(std::uint64_t tag) { return ledger_.skipped(tag); }
 
     /// Never throws, never allocates, makes no system call: the frame leaves at the end of a turn.
-    settled settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept;
+    settled settle(std::uint32_t epoch, std::uint64_t tag, disposition how) noexcept
+    {
+        const settled result = ledger_.settle(epoch, tag, how);
+        if (result == settled::done && (ledger_.unflushed() == 1 || !turn_hook::queued()))
+            [[unlikely]]
+            first_decided();
+        return result;
+    }
 
     /// Keeps back what is decided, so that no slot of the window becomes free, until `resume`.
     void pause() noexcept { paused_ = true; }
@@ -67,7 +85,11 @@ public:
     [[nodiscard]] std::uint32_t epoch() const noexcept { return ledger_.epoch(); }
     [[nodiscard]] std::uint64_t unsettled() const noexcept { return ledger_.unsettled(); }
     [[nodiscard]] std::uint64_t unflushed() const noexcept { return ledger_.unflushed(); }
-    [[nodiscard]] const settlement_metrics& metrics() const noexcept { return metrics_; }
+    [[nodiscard]] const settlement_metrics& metrics() const noexcept
+    {
+        end_run(ledger_.next_tag());
+        return metrics_;
+    }
 
 private:
     struct credit {
@@ -86,7 +108,10 @@ private:
         return channel_ != nullptr && channel_->is_open();
     }
     void note_credit(std::uint64_t settled, runtime::time_point now) noexcept;
-    void note_arrival(std::uint64_t tag) noexcept;
+    void first_decided() noexcept;
+    void begin_run(std::uint64_t tag) noexcept;
+    void end_run(std::uint64_t end) const noexcept;
+    [[nodiscard]] std::uint64_t run_allowed_to(std::uint64_t tag) noexcept;
 
     ledger ledger_;
     flush_clock clock_;
@@ -99,7 +124,16 @@ private:
     std::size_t credit_count_ = 0;
     std::uint64_t settled_in_epoch_ = 0;
     std::uint64_t measured_from_ = 0; // no tag below is measured
-    settlement_metrics metrics_;
+    // Deliveries of one receive whose slots one flush has freed have one latency: they are measured
+    // together, as a run of tags.
+    mutable std::uint64_t run_begin_ =
+        0;                      // first tag that is not recorded yet; 0: the run is not measured
+    std::uint64_t run_end_ = 0; // the next run begins here, or with the next receive
+    runtime::duration run_latency_{};
+    std::uint64_t run_receive_ = 0;
+    static constexpr std::uint64_t no_receives = 0;
+    const std::uint64_t* receives_ = &no_receives; // of the connection
+    mutable settlement_metrics metrics_; // also when somebody looks: a run is recorded late
     bool paused_ = false;
 };
 

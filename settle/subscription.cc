@@ -46,7 +46,8 @@ const char* name(health h) noexcept
 }
 
 subscription::subscription(queue_description queue, std::unique_ptr<any_handler> handler)
-    : queue_(std::move(queue)), handler_(std::move(handler)), random_(std::random_device{}())
+    : queue_(std::move(queue)), handler_(std::move(handler)), random_(std::random_device{}()),
+      no_ack_(handler_->no_ack())
 {
 }
 
@@ -165,14 +166,15 @@ void subscription::prepare(copy_publisher& publisher)
     if (handler_->batches()) {
         inbox_->take_in_batches(batch_size(), settings_.batch.value_or(batch_options{}).within);
         inbox_->handle_directly(
-            [](void* self, passing_delivery& d) {
+            [](void* self, passing_delivery& d) noexcept {
                 return static_cast<subscription*>(self)->disposed_of(d);
             },
             this);
     } else if (handler_->plain()) {
         inbox_->handle_directly(
-            [](void* self, passing_delivery& d) {
-                return static_cast<subscription*>(self)->handle_plain(d);
+            [](void* self, passing_delivery& d) noexcept {
+                static_cast<subscription*>(self)->handle_plain(d);
+                return true;
             },
             this);
     }

@@ -182,7 +182,7 @@ private:
     void handler_failed(delivery& d, std::exception_ptr why) noexcept;
     void apply_failure_policy(delivery& d, std::exception_ptr why) noexcept;
     void leave_unsettled(const delivery& d) noexcept;
-    bool handle_plain(passing_delivery& d) noexcept;
+    void handle_plain(passing_delivery& d) noexcept;
     /// What no handler shall see.
     bool disposed_of(delivery& d) noexcept;
     [[nodiscard]] std::vector<std::string> retry_problems(bool declare_topology) const;
@@ -191,7 +191,7 @@ private:
     [[nodiscard]] bool nothing_in_hand() const noexcept;
     void interrupted(std::exception_ptr why) noexcept;
     void let_go_of_channel() noexcept;
-    [[nodiscard]] bool no_ack() const noexcept { return handler_->no_ack(); }
+    [[nodiscard]] bool no_ack() const noexcept { return no_ack_; }
 
     queue_description queue_;
     std::unique_ptr<any_handler> handler_;
@@ -211,6 +211,7 @@ private:
     std::vector<settle::unfinished> unfinished_;
     health health_ = health::idle;
     bool cancelling_ = false;
+    bool no_ack_;
     bool hops_ = false; // deliveries may have to be sent on
 };
 

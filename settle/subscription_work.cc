@@ -140,16 +140,15 @@ runtime::task<> subscription::keep_tokens()
         co_await tokens_->until_closed();
 }
 
-bool subscription::handle_plain(passing_delivery& d) noexcept
+void subscription::handle_plain(passing_delivery& d) noexcept
 {
     if (disposed_of(d))
-        return true;
+        return;
     try {
         decide(d, handler_->call(d));
     } catch (...) {
         handler_failed(d, std::current_exception());
     }
-    return true;
 }
 
 bool subscription::disposed_of(delivery& d) noexcept

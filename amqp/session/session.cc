@@ -49,25 +49,24 @@ void session::start(std::uint64_t now_ns)
 
 event session::next(std::span<const std::byte> input) noexcept
 {
-    if (finished_channel_ != 0) [[unlikely]] {
-        release_finished();
-    }
-    if (fast_ && wire::parse_delivery(input, tuned_.frame_size_max, content_) &&
-        channels_.open_and_idle(content_.channel) && content_.body.size() <= limits_.body_size_max)
-        [[likely]] {
-        content_.kind = content_kind::deliver;
-        content_.mandatory = false;
-        content_.immediate = false;
-        content_.head_in_input = true;
-        content_.body_in_input = true;
-        content_.body_dropped = false;
-        content_.return_code = 0;
-        content_.message_count = 0;
-        content_.body_size = content_.body.size();
-        content_.return_text = {};
+    if (next_delivery(input)) [[likely]] {
         return {event_kind::content, content_.channel, content_.consumed, 0};
     }
     return next_frame(input);
+}
+
+void session::content_is_a_delivery() noexcept
+{
+    content_in_input_ = true;
+    content_.kind = content_kind::deliver;
+    content_.mandatory = false;
+    content_.immediate = false;
+    content_.head_in_input = true;
+    content_.body_in_input = true;
+    content_.body_dropped = false;
+    content_.return_code = 0;
+    content_.message_count = 0;
+    content_.return_text = {};
 }
 
 event session::next_frame(std::span<const std::byte> input)

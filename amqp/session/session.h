@@ -84,6 +84,27 @@ public:
     [[nodiscard]] const fault_event& fault() const noexcept { return fault_; }
     [[nodiscard]] std::string_view fault_text() const noexcept { return fault_.text; }
 
+    /// The common case of `next`, and nothing else: true when the input begins with a whole delivery
+    /// in single frames, which `content()` shows; its `consumed` says how many bytes they are. False:
+    /// ask `next`.
+    [[nodiscard]] event next_other(std::span<const std::byte> input) noexcept
+    {
+        return next_frame(input);
+    }
+    [[nodiscard]] bool next_delivery(std::span<const std::byte> input) noexcept
+    {
+        if (finished_channel_ != 0) [[unlikely]]
+            release_finished();
+        if (!fast_ || !wire::parse_delivery(input, tuned_.frame_size_max, content_) ||
+            !channels_.open_and_idle(content_.channel) ||
+            content_.body.size() > limits_.body_size_max) [[unlikely]]
+            return false;
+        if (!content_in_input_) [[unlikely]]
+            content_is_a_delivery();
+        content_.body_size = content_.body.size();
+        return true;
+    }
+
     // ---- commands -----------------------------------------------------------------------------
 
     /// Client: writes the protocol header. Server: only starts the clock.
@@ -287,9 +308,12 @@ private:
         return write(channel, method) ? send_status::sent : send_status::bad_argument;
     }
 
+    [[gnu::cold]] void content_is_a_delivery() noexcept;
+
     // What next() touches for every delivery comes first.
     session_state state_ = session_state::idle;
-    bool fast_ = false; // open, client: deliveries may take the fast path
+    bool fast_ = false;             // open, client: deliveries may take the fast path
+    bool content_in_input_ = false; // all of content_ that no delivery changes is as in one
     bool client_;
     bool deaf_ = false; // nothing after this point is looked at
     step step_ = step::start;

@@ -174,6 +174,7 @@ event session::finish_content(assembly& half, std::uint16_t channel, std::size_t
     }
     half.now = assembly::phase::idle;
     content_ = half.content;
+    content_in_input_ = false;
     finished_channel_ = channel;
     return {event_kind::content, channel, consumed, 0};
 }
@@ -198,6 +199,7 @@ void session::release_finished() noexcept
 {
     channels_.half_message(finished_channel_).reset();
     content_ = {};
+    content_in_input_ = false;
     finished_channel_ = 0;
 }
 
