@@ -264,7 +264,9 @@ int main(int argc, char** argv)
         t.join();
     resident.end = resident_bytes();
 
-    totals all{.began = results[0].began, .ended = results[0].ended};
+    totals all;
+    all.began = results[0].began;
+    all.ended = results[0].ended;
     for (const auto& r : results) {
         if (!r.failure.empty()) {
             fmt::print(stderr, "acquit-growth: {}\n", r.failure);

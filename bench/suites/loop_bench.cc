@@ -115,7 +115,7 @@ void post(benchmark::State& state)
             events.post(node);
         events.turn();
     }
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations() * nodes.size()));
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(nodes.size()));
 }
 
 using stream_pair = std::array<std::unique_ptr<stream>, 2>;

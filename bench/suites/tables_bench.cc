@@ -64,7 +64,7 @@ std::vector<std::byte> header_frame(const properties& props)
 void count(benchmark::State& state, std::size_t bytes)
 {
     state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()));
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations() * bytes));
+    state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
 properties rich(const table& headers)
