@@ -124,10 +124,15 @@ void canned_stream::take(std::span<const std::byte> bytes)
             break;
         if (e.kind == amqp::event_kind::method)
             answer(session_.method());
+        published_ += e.kind == amqp::event_kind::content ? 1 : 0;
         wrong_ += e.kind == amqp::event_kind::failed ? 1 : 0;
         rest = rest.subspan(e.consumed);
     }
     received_.erase(received_.begin(), received_.end() - static_cast<std::ptrdiff_t>(rest.size()));
+    if (published_ > confirmed_) {
+        confirmed_ = published_;
+        (void)session_.send(1, wire::basic::ack{.delivery_tag = confirmed_, .multiple = true});
+    }
     auto& output = session_.output();
     if (!output.open_empty()) {
         const auto said = output.begin_send();
@@ -140,6 +145,8 @@ void canned_stream::answer(const amqp::method_event& m)
 {
     if (m.id == wire::id_of<wire::queue::declare>) {
         (void)session_.send(m.channel, wire::queue::declare_ok{.queue = "orders"});
+    } else if (m.id == wire::id_of<wire::confirm::select>) {
+        (void)session_.send(m.channel, wire::confirm::select_ok{});
     } else if (m.id == wire::id_of<wire::basic::qos>) {
         (void)session_.send(m.channel, wire::basic::qos_ok{});
     } else if (m.id == wire::id_of<wire::basic::consume>) {

@@ -16,7 +16,8 @@ namespace acquit::bench {
 /// the prefetch window and the reader's memory allow. It needs no ring and no clock, and is left
 /// out of what callgrind counts, so that what is counted is the client's side alone.
 ///
-/// Each settlement is checked: of a tag that was delivered and is not settled.
+/// Each settlement is checked: of a tag that was delivered and is not settled. Publishes are taken and
+/// confirmed, all that came with one write together.
 class canned_stream final : public runtime::stream {
 public:
     canned_stream(std::uint16_t prefetch, std::size_t body_size);
@@ -59,6 +60,8 @@ private:
     std::uint64_t settled_ = 0;
     std::uint64_t wrong_ = 0;
     std::uint64_t frames_ = 0;
+    std::uint64_t published_ = 0;
+    std::uint64_t confirmed_ = 0;
     bool consuming_ = false;
     bool closed_ = false;
 };

@@ -6,6 +6,7 @@
 #include "collect.h"
 
 #include <acquit/acquit.h>
+#include <acquit/amqp/channel.h>
 #include <acquit/amqp/connection.h>
 #include <acquit/amqp/session/session.h>
 #include <acquit/amqp/wire/wire.h>
@@ -203,12 +204,13 @@ std::uint64_t resume()
     return measured;
 }
 
-// ---- the receive path -----------------------------------------------------------------------------
+// ---- the whole path -----------------------------------------------------------------------------
 
-/// Runs what `begin(options, tasks, seen)` spawns against a canned stream, and counts the turns in
-/// which `seen` messages go through it.
+/// `begin(options, tasks, seen, run)` spawns a client that counts its messages in `seen`, and calls
+/// `run()`: that runs it against a canned stream, and counts the turns in which messages go through
+/// it when it is warm.
 template <class Begin>
-std::uint64_t receive_path(Begin begin)
+std::uint64_t whole_path(Begin begin)
 {
     runtime::loop events({.virtual_time = true});
     runtime::scope tasks;
@@ -249,8 +251,8 @@ std::uint64_t receive_path(Begin begin)
 /// The loop that a user writes: one coroutine resumed per message.
 std::uint64_t consumer_loop()
 {
-    return receive_path([](const amqp::connection_options& o, runtime::scope& tasks, auto& seen,
-                           auto run) {
+    return whole_path([](const amqp::connection_options& o, runtime::scope& tasks, auto& seen,
+                         auto run) {
         amqp::connection broker(o);
         tasks.spawn(broker.run());
         settle::deliveries incoming(broker, settle::existing_queue("orders").prefetch(prefetch));
@@ -270,8 +272,8 @@ std::uint64_t consumer_loop()
 template <class Handler>
 std::uint64_t service_with(Handler handler, std::uint32_t concurrency)
 {
-    return receive_path([&](const amqp::connection_options& o, runtime::scope& tasks, auto& seen,
-                            auto run) {
+    return whole_path([&](const amqp::connection_options& o, runtime::scope& tasks, auto& seen,
+                          auto run) {
         settle::service s(o);
         auto& sub = s.consume(settle::existing_queue("orders").prefetch(prefetch), handler(seen));
         if (concurrency > 1)
@@ -321,6 +323,35 @@ std::uint64_t plain_handler()
         1);
 }
 
+/// Publishing on a channel in confirm mode, 256 messages between two waits for their confirms.
+std::uint64_t publish()
+{
+    return whole_path(
+        [](const amqp::connection_options& o, runtime::scope& tasks, auto& seen, auto run) {
+            amqp::connection broker(o);
+            tasks.spawn(broker.run());
+            tasks.spawn([](amqp::connection& c, std::uint64_t& count) -> task<> {
+                co_await c.opened();
+                amqp::channel channel(c);
+                co_await channel.open();
+                co_await channel.confirm_select();
+                const std::vector<std::byte> body(body_size);
+                for (;;) {
+                    for (int i = 0; i < 256; ++i) {
+                        co_await channel.publish({.routing_key = "orders",
+                                                  .mandatory = true,
+                                                  .properties = {.delivery_mode = 2},
+                                                  .body = body});
+                        ++count;
+                    }
+                    if (co_await channel.wait_for_confirms() != 0)
+                        fail("a publish was refused");
+                }
+            }(broker, seen));
+            run();
+        });
+}
+
 struct scenario {
     std::string_view name;
     std::uint64_t (*run)();
@@ -335,6 +366,7 @@ constexpr scenario scenarios[] = {
     {"coroutine_handler", coroutine_handler},
     {"waiting_handlers", waiting_handlers},
     {"plain_handler", plain_handler},
+    {"publish", publish},
 };
 
 } // namespace

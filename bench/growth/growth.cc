@@ -200,11 +200,13 @@ private:
             auto message = co_await incoming.next();
             if (!message)
                 throw error("the deliveries have ended early");
+            message.settle(settle::ack);
             if (++seen_ == messages() / 2)
                 half_.set();
-            message.settle(settle::ack);
-            if (seen_ == messages())
+            if (seen_ == messages()) {
+                result_.allocations = bench::heap_allocations() - allocated_;
                 done_.set();
+            }
         }
         co_await done_.wait();
         result_.frames += incoming.metrics().frames;
@@ -224,10 +226,9 @@ private:
         co_await half_.wait();
         if (memory_ != nullptr)
             memory_->half = resident_bytes();
-        const auto allocated = bench::heap_allocations();
+        allocated_ = bench::heap_allocations();
         co_await done_.wait();
         result_.cpu_us = thread_cpu_us() - cpu;
-        result_.allocations = bench::heap_allocations() - allocated;
         result_.enters = runtime::loop::current().stats().enters - enters;
         result_.ended = std::chrono::steady_clock::now();
         result_.messages = seen_;
@@ -244,6 +245,7 @@ private:
     runtime::event done_;
     std::uint64_t opened_ = 0;
     std::uint64_t seen_ = 0;
+    std::uint64_t allocated_ = 0; // by half-time
 };
 
 } // namespace
