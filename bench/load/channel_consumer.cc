@@ -26,7 +26,7 @@ class hand final : public amqp::consumer_sink, private runtime::turn_hook {
 public:
     hand(shared& of, amqp::connection& broker, std::uint64_t number)
         : turn_hook(runtime::turn_phase::settle), receiver_(of, number), channel_(broker),
-          slots_(of.settings.prefetch)
+          slots_(of.settings.prefetch, latency_)
     {
     }
 
@@ -83,7 +83,7 @@ public:
     {
         sum.settled += settled_;
         sum.frames += frames_;
-        sum.latency.merge(slots_.latency());
+        sum.latency.merge(latency_);
         sum.hold.merge(hold_);
     }
 
@@ -91,7 +91,7 @@ public:
                      const runtime::segment_ref&) noexcept override
     {
         if (receiver_.settings().settles())
-            slots_.arrived(loop::current().now());
+            (void)slots_.arrived(loop::current().now());
         receiver_.arrived(content.body);
         if (receiver_.works()) {
             waiting_.push_back({content.delivery_tag, read_stamp(content.body)});
@@ -181,8 +181,9 @@ private:
 
     receiver receiver_;
     amqp::channel channel_;
-    credit slots_;
+    histogram latency_;
     histogram hold_;
+    credit slots_;
     std::string tag_;
     std::deque<job> waiting_;
     runtime::notifier news_;

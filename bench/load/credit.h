@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace acquit::bench {
@@ -17,18 +18,22 @@ namespace acquit::bench {
 /// The same ruler for the load tool's own clients and for those of others, seen by the proxy; the
 /// library's settlement layer measures by the same rule (settler.h).
 ///
-///     credit slots{256};
+///     histogram latency;          // of each delivery but the first N
+///     credit slots{256, latency};
 ///     slots.settled(3, now);      // three settlements were handed over
 ///     slots.arrived(now);         // a delivery is there
-///     slots.latency();            // of each delivery but the first N
 class credit {
 public:
-    /// `prefetch` 0, no limit: there are no slots, and nothing is measured.
-    explicit credit(std::uint32_t prefetch);
+    /// `prefetch` 0, no limit: there are no slots, and nothing is measured. `latency` must live as
+    /// long; several may share it.
+    credit(std::uint32_t prefetch, histogram& latency) noexcept
+        : prefetch_(prefetch), latency_(&latency)
+    {
+    }
 
-    void settled(std::uint64_t messages, runtime::time_point handed_over) noexcept;
-    void arrived(runtime::time_point now) noexcept;
-    [[nodiscard]] const histogram& latency() const noexcept { return latency_; }
+    void settled(std::uint64_t messages, runtime::time_point handed_over);
+    /// How long its slot took, where that is known: it is recorded then.
+    std::optional<runtime::duration> arrived(runtime::time_point now) noexcept;
     [[nodiscard]] std::uint32_t prefetch() const noexcept { return prefetch_; }
 
 private:
@@ -37,13 +42,14 @@ private:
         runtime::time_point at{};
     };
     std::uint32_t prefetch_;
-    // Handings whose slots were not used yet: never more than slots, while the broker keeps to N.
+    histogram* latency_;
+    // A ring of handings whose slots were not used yet: never more than slots, while the broker keeps
+    // to N.
     std::vector<handing> handings_;
     std::size_t head_ = 0;
     std::size_t size_ = 0;
     std::uint64_t settled_ = 0;
     std::uint64_t arrived_ = 0;
-    histogram latency_;
 };
 
 } // namespace acquit::bench

@@ -5,6 +5,7 @@
 #include "producer.h"
 #include "topology.h"
 
+#include <acquit/amqp/channel.h>
 #include <acquit/amqp/connection.h>
 #include <acquit/runtime/event.h>
 #include <acquit/runtime/loop.h>
@@ -13,18 +14,13 @@
 #include <acquit/runtime/timeout.h>
 #include <acquit/runtime/timer.h>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <random>
-#include <thread>
-
-#include <sys/utsname.h>
 
 namespace acquit::bench {
 
@@ -69,7 +65,7 @@ public:
             co_await make_topology(control, options_);
             std::exception_ptr failed;
             try {
-                co_await take_part();
+                co_await take_part(control);
             } catch (...) {
                 failed = std::current_exception();
             }
@@ -109,18 +105,20 @@ private:
         return all[static_cast<std::size_t>(n % all.size())];
     }
 
-    task<> take_part()
+    task<> take_part(amqp::connection& control)
     {
         make_consumers();
-        co_await runtime::with_scope([this](scope& tasks) -> task<> {
+        co_await runtime::with_scope([&, this](scope& tasks) -> task<> {
             for (auto& each : consumers_)
                 tasks.spawn(consume(*each));
             for (auto& each : consumers_)
                 co_await each->started();
             began_ = loop::current().precise_now();
-            meter_ = meter(began_);
+            meter_.begin(began_);
             tasks.spawn(tick());
             tasks.spawn(watch_signals());
+            if (options_.consumers != 0 && options_.settles())
+                tasks.spawn(look_at_queues(control));
             co_await runtime::with_scope([this](scope& publishing) -> task<> {
                 for (std::uint32_t n = 0; n < options_.producers; ++n)
                     publishing.spawn(publish(n));
@@ -128,13 +126,19 @@ private:
                 co_await until_over();
                 publishing.cancel();
             });
+            // A run by the clock ends here; one by numbers when everything has come.
+            const bool by_clock = asked_ || out_of_time();
+            if (by_clock)
+                end_measuring();
             co_await until_settled();
-            ended_ = true;
+            if (!by_clock)
+                end_measuring();
             for (auto& each : consumers_)
                 each->stop();
             while (consuming_ != 0)
                 co_await look_.wait();
-            last_tick();
+            (void)meter_.tick(loop::current().precise_now(), settlements(),
+                              by_clock ? stage::over : stage::rest);
             tasks.cancel();
         });
     }
@@ -296,18 +300,47 @@ private:
             // A machine that stood still has no two ticks at once.
             if (ended_ || due + step <= loop::current().now())
                 continue;
-            const auto& last = meter_.tick(loop::current().now(), settlements(),
-                                           options_.warm_up > 0 && due <= warm);
+            const auto& last =
+                meter_.tick(loop::current().now(), settlements(),
+                            options_.warm_up > 0 && due <= warm ? stage::warm_up : stage::measured);
             if (seen_.ticks)
                 seen_.ticks(last, progress());
         }
     }
 
-    void last_tick()
+    void end_measuring()
     {
-        const auto& last = meter_.tick(loop::current().precise_now(), settlements(), false);
+        ended_ = true;
+        const auto& last =
+            meter_.tick(loop::current().precise_now(), settlements(), stage::measured);
         if (seen_.ticks && last.seconds > 0.2 * options_.interval)
             seen_.ticks(last, progress());
+    }
+
+    /// Looks at the queues once per interval: without a backlog settlement latency says little.
+    task<> look_at_queues(amqp::connection& control)
+    {
+        constexpr std::size_t queues_max = 16;
+        auto queues = options_.queues();
+        queues.resize(std::min(queues.size(), queues_max));
+        amqp::channel ch(control);
+        co_await ch.open();
+        while (!ended_) {
+            co_await runtime::sleep(as_duration(options_.interval));
+            std::uint64_t ready = 0;
+            try {
+                for (const auto& queue : queues)
+                    ready += (co_await ch.declare_queue({.queue = queue, .passive = true}))
+                                 .message_count;
+            } catch (const amqp::channel_error&) {
+                co_return; // it went with its last consumer; if not, the consumers know better
+            }
+            if (ended_ || out_of_time())
+                break;
+            ++about_.looks;
+            about_.empty_looks += ready == 0 ? 1 : 0;
+        }
+        co_await ch.close();
     }
 
     [[nodiscard]] std::vector<settling> settlements() const

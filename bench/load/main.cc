@@ -2,6 +2,7 @@
 
 #include "load.h"
 #include "options.h"
+#include "proxy.h"
 #include "text.h"
 #include "writers.h"
 
@@ -51,14 +52,15 @@ int run(const options& o, const std::string& command)
                            [&](const result& first) {
                                about = first;
                                out.begins(first);
-                               say(fmt::format("id: {}, broker: {}", first.id, first.broker));
+                               say(fmt::format("id: {}, {}{}", first.id,
+                                               first.proxy ? "" : "broker: ", first.broker));
                            },
                        .ticks =
                            [&](const sample& s, const std::string& progress) {
                                out.ticks(s);
                                say(line_of(about, s, progress, o.settlement_latency));
                            }};
-    const result done = events.run(run_load(o, seen));
+    const result done = events.run(o.proxy ? run_proxy(o, seen) : run_load(o, seen));
     fmt::print("{}", summary_of(done));
     out.ends(done);
     return done.verified ? 0 : 1;

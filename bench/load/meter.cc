@@ -43,18 +43,23 @@ double cpu_seconds() noexcept
 }
 
 meter::meter(runtime::time_point began)
-    : began_(began), last_(began), measured_from_(began), cpu_last_(cpu_seconds()),
-      cpu_measured_from_(cpu_last_)
 {
+    begin(began);
+}
+
+void meter::begin(runtime::time_point at) noexcept
+{
+    began_ = last_ = measured_from_ = measured_to_ = at;
+    cpu_last_ = cpu_measured_from_ = cpu_measured_to_ = bench::cpu_seconds();
 }
 
 const sample& meter::tick(runtime::time_point at, const std::vector<settling>& settlements,
-                          bool warming)
+                          stage what)
 {
     const double cpu = cpu_seconds();
     sample s{.at = seconds(at - began_),
              .seconds = seconds(at - last_),
-             .warm_up = warming,
+             .warm_up = what == stage::warm_up,
              .done = now,
              .cpu_seconds = cpu - cpu_last_};
     histogram latency;
@@ -71,14 +76,20 @@ const sample& meter::tick(runtime::time_point at, const std::vector<settling>& s
         s.confirm_latency = five_of(confirm_latency);
 
     all_.add(now);
-    if (warming) {
+    if (what == stage::warm_up) {
         measured_from_ = at;
         cpu_measured_from_ = cpu;
         before_measuring_ = settlements;
-    } else {
+    }
+    if (what == stage::warm_up || what == stage::measured) {
+        measured_to_ = at;
+        cpu_measured_to_ = cpu;
+    }
+    if (what == stage::measured || what == stage::rest) {
         totals_.add(now);
         consumer_total_.merge(consumer_latency);
         confirm_total_.merge(confirm_latency);
+        measured_ = settlements;
     }
     now = {};
     consumer_latency.reset();
@@ -87,19 +98,20 @@ const sample& meter::tick(runtime::time_point at, const std::vector<settling>& s
     last_ = at;
     cpu_last_ = cpu;
     latest_ = s;
-    keep(samples_, s);
+    if (what == stage::warm_up || what == stage::measured)
+        keep(samples_, s);
     return latest_;
 }
 
 void meter::fill(result& r) const
 {
-    r.seconds = seconds(last_ - measured_from_);
+    r.seconds = seconds(measured_to_ - measured_from_);
     r.warm_up = seconds(measured_from_ - began_);
     r.totals = totals_;
-    r.cpu_seconds = cpu_last_ - cpu_measured_from_;
+    r.cpu_seconds = cpu_measured_to_ - cpu_measured_from_;
     r.consumer_latency = consumer_total_;
     r.confirm_latency = confirm_total_;
-    r.settlements = difference(settlements_, before_measuring_);
+    r.settlements = difference(measured_, before_measuring_);
     r.samples = samples_;
 }
 

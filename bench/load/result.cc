@@ -14,13 +14,15 @@ histogram difference(const histogram& h, const histogram& before)
     std::map<std::int64_t, std::uint64_t> old;
     before.for_each_bucket([&](auto lower, auto, std::uint64_t n) { old[lower.count()] = n; });
     histogram out;
-    std::uint64_t left = h.count() - std::min(before.count(), h.count());
     h.for_each_bucket([&](auto lower, auto upper, std::uint64_t n) {
-        const auto middle = std::min(lower + (upper - lower) / 2, h.max());
-        for (auto more = n - std::min(old[lower.count()], n); more > 0; --more) {
-            --left;
-            out.record(left == 0 && h.max() > before.max() ? h.max() : middle);
-        }
+        const auto more = n - std::min(old[lower.count()], n);
+        if (more == 0)
+            return;
+        // The largest of all lies in the last bucket; it is one of these where it is new.
+        const bool holds_max = h.max() > before.max() && lower <= h.max() && h.max() < upper;
+        out.record(std::min(lower + (upper - lower) / 2, h.max()), more - (holds_max ? 1 : 0));
+        if (holds_max)
+            out.record(h.max());
     });
     return out;
 }

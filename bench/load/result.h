@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,20 @@ struct sample {
     }
 };
 
+/// What the proxy saw on a channel of somebody's that consumed.
+struct watched {
+    std::string client;           ///< as it calls itself
+    std::uint32_t connection = 0; ///< in the order of their coming, from 1
+    std::uint16_t channel = 0;
+    std::uint32_t prefetch = 0; ///< of its first consumer
+    std::uint64_t deliveries = 0;
+    std::uint64_t settled = 0;
+    std::uint64_t frames = 0;
+    std::shared_ptr<histogram> latency{}; ///< null where nothing was measured
+};
+/// So many are told of one by one; the others count in the totals.
+inline constexpr std::size_t watched_max = 128;
+
 struct result {
     std::string id;
     std::string command; ///< without a password
@@ -96,6 +111,9 @@ struct result {
     histogram confirm_latency;
     std::vector<settling> settlements; ///< by prefetch, ascending
     std::vector<sample> samples;
+    std::vector<watched> channels;    ///< of a proxy
+    std::uint32_t looks = 0;          ///< at the queues: how often they were looked at...
+    std::uint32_t empty_looks = 0;    ///< ...and had no message ready
     std::vector<std::string> remarks; ///< sentences that belong beside the figures
 
     [[nodiscard]] double per_second(std::uint64_t count) const noexcept

@@ -25,6 +25,23 @@ std::string percentiles(const histogram& h)
                        us(h.percentile(99)), us(h.percentile(99.9)), us(h.max()));
 }
 
+std::string watched_text(const result& r, const watched& w)
+{
+    auto out =
+        fmt::format("id: {}, connection {}{}{}, channel {}, {}: {} deliveries, {} settled in {} "
+                    "frames",
+                    r.id, w.connection, w.client.empty() ? "" : ", ", w.client, w.channel,
+                    w.prefetch == 0 ? std::string("no prefetch") : fmt::format("N={}", w.prefetch),
+                    w.deliveries, w.settled, w.frames);
+    if (w.frames != 0)
+        out += fmt::format(", {:.2f} per frame",
+                           static_cast<double>(w.settled) / static_cast<double>(w.frames));
+    if (w.latency && w.latency->count() != 0)
+        out += fmt::format(", settlement latency median/90th/99th/99.9th/max {}",
+                           percentiles(*w.latency));
+    return out + "\n";
+}
+
 std::string settling_text(const result& r, const settling& s)
 {
     const auto id = r.id;
@@ -59,6 +76,15 @@ std::string five_text(const five& values, bool milliseconds)
         out += (out.empty() ? "" : "/") +
                std::to_string(each.count() / (milliseconds ? 1'000'000 : 1000));
     return out;
+}
+
+std::string look_text(const result& r)
+{
+    if (r.empty_looks * 10 <= r.looks || r.main_settlement() == nullptr)
+        return {};
+    return fmt::format("the queues were empty at {} of {} looks: settlement latency holds the wait "
+                       "for messages there",
+                       r.empty_looks, r.looks);
 }
 
 std::string line_of(const result& about, const sample& s, const std::string& progress,
@@ -122,6 +148,8 @@ std::string summary_of(const result& r)
     if (r.totals.dropped != 0 || r.totals.retried != 0 || r.totals.delayed != 0)
         line(fmt::format("outcomes: {} acked, {} dropped, {} retried, {} retried later",
                          r.totals.acked, r.totals.dropped, r.totals.retried, r.totals.delayed));
+    for (const auto& each : r.channels)
+        out += watched_text(r, each);
     for (const auto& each : r.settlements)
         if (each.settled != 0)
             out += settling_text(r, each);
@@ -130,6 +158,8 @@ std::string summary_of(const result& r)
                          r.publishes && r.consumes ? ", publishing and consuming together"
                          : r.proxy                 ? ", watching"
                                                    : ""));
+    if (const auto said = look_text(r); !said.empty())
+        line(said);
     for (const auto& each : r.remarks)
         line(each);
     return out + r.verdict;

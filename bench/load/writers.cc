@@ -1,6 +1,9 @@
 #include "writers.h"
 
 #include "csv.h"
+#include "hgrm.h"
+#include "html.h"
+#include "json.h"
 
 #include <acquit/runtime/error.h>
 
@@ -87,6 +90,12 @@ void writers::ends(result done)
     done.version = version_text();
     done.system = system_text();
     done.began = about_.began;
+    if (json_)
+        write(json_, json_of(done));
+    if (hdr_)
+        write(hdr_, hgrm_of(done));
+    if (report_)
+        write(report_, html_of(done));
 }
 
 } // namespace acquit::bench
