@@ -352,7 +352,8 @@ std::string channel_table(const result& r)
 {
     if (r.channels.empty())
         return {};
-    std::string out = "<section><h2>Channels</h2><div class=\"scroll\"><table>\n<tr><th>client</th>"
+    std::string out = "<section><h2>Channels</h2><div "
+                      "class=\"scroll\"><table>\n<tr><th>connection.channel, client</th>"
                       "<th>N</th><th>deliveries</th><th>per frame</th><th>median</th><th>99th</th>"
                       "</tr>\n";
     for (const auto& w : r.channels) {
@@ -388,7 +389,7 @@ std::string count_table(const result& r)
     row(t.nacked != 0, "nacked", t.nacked);
     row(t.returned != 0, "returned", t.returned);
     row(r.consumes, "received", t.received);
-    row(t.acked != 0, "acked", t.acked);
+    row(t.acked != 0, r.proxy ? "settled" : "acked", t.acked);
     row(t.dropped != 0, "dropped", t.dropped);
     row(t.retried != 0, "retried", t.retried);
     row(t.delayed != 0, "retried later", t.delayed);

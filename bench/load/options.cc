@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "body.h"
 #include "values.h"
 
 #include <fmt/format.h>
@@ -130,7 +131,7 @@ constexpr entry table[] = {
     {"f", "flag", "FLAG", "persistent or mandatory; may be given twice", read_flag},
     {"mp", "message-properties", "K=V,...", "such as priority=5; unknown names become headers",
      [](options& o, std::string_view t) { return read_key_values(t, o.properties); }},
-    {"q", "qos", "N", "prefetch per consumer's channel (256; 0, no limit, only with single acks)",
+    {"q", "qos", "N", "prefetch of a consumer's channel; 0: no limit (256)",
      number<&options::prefetch, 0, 65535>},
     {"a", "autoack", "", "no acknowledgements",
      [](options& o, std::string_view) { return o.settle = settle_by::nobody, std::string(); }},
@@ -152,7 +153,7 @@ constexpr entry table[] = {
          auto wrong = read_decimal(t, o.interval);
          return wrong.empty() && o.interval < 0.1 ? "takes at least 0.1 s" : wrong;
      }},
-    {"ms", "use-millis", "", "latency by the wall clock: producers and consumers on two machines",
+    {"ms", "use-millis", "", "latency by the wall clock, between two machines",
      yes<&options::milliseconds>},
     {"M", "framemax", "BYTES", "largest frame, at least 8192",
      number<&options::frame_max, 8192, many>},
@@ -182,12 +183,11 @@ constexpr entry table[] = {
     {"", "outcomes", "K=N,...", "shares of ack, retry, drop and retry_after (ack=1)",
      [](options& o, std::string_view t) { return read_outcomes(t, o.outcomes); }},
     {"", "retry-after", "TIME", "delay of the outcome retry_after (100ms)", read_retry_after},
-    {"", "delay", "MODE", "none, hold:N, dlx_ttl, buckets:100ms+400ms, native:1s+30s, plugin_dme",
+    {"", "delay", "MODE", "none, hold:N, dlx_ttl, buckets:1s+9s, native:1s+9s, plugin_dme",
      [](options& o, std::string_view t) { return read_delay(t, o.delay); }},
     {"", "seed", "N", "of the outcomes (1)",
      number<&options::seed, 0, std::numeric_limits<std::uint64_t>::max()>},
-    {"", "verify", "", "nothing lost, nothing settled twice; status 1 where that does not hold",
-     yes<&options::verify>},
+    {"", "verify", "", "nothing lost, nothing settled twice; else status 1", yes<&options::verify>},
     {"", "settlement-latency", "", "settlement latency in each line, too",
      yes<&options::settlement_latency>},
     {"", "warmup", "SECONDS", "from the start; counts in no total", decimal<&options::warm_up>},
@@ -298,6 +298,8 @@ std::string check(options& o)
         return {};
     if (o.producers == 0 && o.consumers == 0)
         return "neither a producer nor a consumer: nothing to do";
+    if (std::uint64_t{o.producers} * o.producer_channels > producers_max)
+        return fmt::format("more than {} channels that publish", producers_max);
     if (o.per_producer != 0 && o.producers == 0)
         return "-C needs a producer";
     if (o.predeclared && o.queue.empty() && o.queue_pattern.empty())
@@ -310,6 +312,8 @@ std::string check(options& o)
         if (o.pattern_to < o.pattern_from)
             return "-qpt is below -qpf";
     }
+    if (o.verify && o.consumers == 0)
+        return "--verify needs a consumer: it watches what is settled";
     if (o.verify && !o.exchange.empty() && o.exchange_type != "direct")
         return "--verify needs each message in one queue: a direct exchange";
     if (o.quorum) {

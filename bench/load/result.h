@@ -55,7 +55,7 @@ struct sample {
     double at = 0;      ///< seconds from the start to its end
     double seconds = 0; ///< its length
     bool warm_up = false;
-    counts done;
+    counts done{};
     std::uint64_t settled = 0;
     std::uint64_t frames = 0;
     double cpu_seconds = 0; ///< user and system, of this process
@@ -74,7 +74,7 @@ struct sample {
 
 /// What the proxy saw on a channel of somebody's that consumed.
 struct watched {
-    std::string client;           ///< as it calls itself
+    std::string client{};         ///< as it calls itself
     std::uint32_t connection = 0; ///< in the order of their coming, from 1
     std::uint16_t channel = 0;
     std::uint32_t prefetch = 0; ///< of its first consumer
@@ -87,34 +87,34 @@ struct watched {
 inline constexpr std::size_t watched_max = 128;
 
 struct result {
-    std::string id;
-    std::string command; ///< without a password
-    std::string version; ///< of this program
-    std::string broker;  ///< "RabbitMQ 4.3.0"
-    std::string system;  ///< "Linux 6.1.0, 2 CPUs"
-    std::string began;   ///< "2025-01-31 12:00:00 UTC"
-    bool proxy = false;  ///< the clients are others
+    std::string id{};
+    std::string command{}; ///< without a password
+    std::string version{}; ///< of this program
+    std::string broker{};  ///< "RabbitMQ 4.3.0"
+    std::string system{};  ///< "Linux 6.1.0, 2 CPUs"
+    std::string began{};   ///< "2025-01-31 12:00:00 UTC"
+    bool proxy = false;    ///< the clients are others
     bool milliseconds = false;
     bool publishes = false;
     bool consumes = false;
     bool confirms = false;
-    std::string settle; ///< how; "" where nothing is settled
+    std::string settle{}; ///< how; "" where nothing is settled
     std::uint32_t body_size = 0;
-    std::string verdict; ///< "" where nothing was verified
+    std::string verdict{}; ///< "" where nothing was verified
     bool verified = true;
 
     double seconds = 0; ///< without the warm-up
     double warm_up = 0;
-    counts totals;
+    counts totals{};
     double cpu_seconds = 0;
-    histogram consumer_latency;
-    histogram confirm_latency;
-    std::vector<settling> settlements; ///< by prefetch, ascending
-    std::vector<sample> samples;
-    std::vector<watched> channels;    ///< of a proxy
-    std::uint32_t looks = 0;          ///< at the queues: how often they were looked at...
-    std::uint32_t empty_looks = 0;    ///< ...and had no message ready
-    std::vector<std::string> remarks; ///< sentences that belong beside the figures
+    histogram consumer_latency{};
+    histogram confirm_latency{};
+    std::vector<settling> settlements{}; ///< by prefetch, ascending
+    std::vector<sample> samples{};
+    std::vector<watched> channels{};    ///< of a proxy
+    std::uint32_t looks = 0;            ///< at the queues: how often they were looked at...
+    std::uint32_t empty_looks = 0;      ///< ...and had no message ready
+    std::vector<std::string> remarks{}; ///< sentences that belong beside the figures
 
     [[nodiscard]] double per_second(std::uint64_t count) const noexcept
     {
