@@ -63,10 +63,11 @@ void client::schedule()
     }
 }
 
-void client::on_ready(bool readable, bool writable) noexcept
+void client::on_ready(bool readable, bool writable, bool over) noexcept
 {
-    readable_ = readable_ || readable;
-    writable_ = writable_ || writable;
+    end_is_near_ = end_is_near_ || over;
+    readable_ = readable_ || readable || over;
+    writable_ = writable_ || writable || over;
     schedule();
 }
 
@@ -156,7 +157,8 @@ bool client::receive()
     }
     session_.note_input(shared_.now_ns);
     end_ += static_cast<std::size_t>(got);
-    readable_ = static_cast<std::size_t>(got) == room;
+    // The end of the stream is told once, maybe together with the bytes before it.
+    readable_ = static_cast<std::size_t>(got) == room || end_is_near_;
     return readable_;
 }
 

@@ -34,8 +34,8 @@ public:
     client& operator=(const client&) = delete;
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    /// The kernel has something for us, or room.
-    void on_ready(bool readable, bool writable) noexcept;
+    /// The kernel has something for us, or room, or the client has ended the connection.
+    void on_ready(bool readable, bool writable, bool over) noexcept;
     /// Reads, answers and delivers for a while. Asks to be called again by `floor::pending`.
     void work();
     /// When `tick` wants to be called.
@@ -120,6 +120,7 @@ private:
     std::uint64_t deadline_ns_; // of the handshake, and of a goodbye
     bool readable_ = true;
     bool writable_ = true;
+    bool end_is_near_ = false;
     bool scheduled_ = false;
     bool leaving_ = false; // when the output is gone
     bool said_goodbye_ = false;

@@ -215,9 +215,9 @@ bool server::wait()
                 accept_from(fd);
             continue;
         }
-        const bool over = (e.events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0;
         static_cast<client*>(e.data.ptr)
-            ->on_ready(over || (e.events & EPOLLIN) != 0, over || (e.events & EPOLLOUT) != 0);
+            ->on_ready((e.events & EPOLLIN) != 0, (e.events & EPOLLOUT) != 0,
+                       (e.events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0);
     }
     if (shared_.pace.active() && shared_.pace.allowance(shared_.now_ns) != 0) {
         for (const auto& each : clients_)

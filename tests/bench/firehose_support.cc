@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -220,6 +221,14 @@ void script_client::close_channel(std::uint16_t channel)
     flush();
     wait_until("channel.close-ok",
                [](const auto& e) { return e.kind == amqp::event_kind::channel_close_ok; });
+}
+
+void script_client::leave(std::span<const std::byte> last_bytes)
+{
+    const int on = 1;
+    (void)::setsockopt(fd_, IPPROTO_TCP, TCP_CORK, &on, sizeof on); // in one packet with the end
+    raw(last_bytes);
+    (void)::shutdown(fd_, SHUT_WR);
 }
 
 void script_client::close()

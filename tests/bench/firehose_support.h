@@ -83,6 +83,8 @@ public:
     /// The connection's end: reply code of the server, or 0 where it just ended.
     amqp::close_event wait_for_end();
     void close_channel(std::uint16_t channel = 1);
+    /// Sends these bytes and the end of the stream behind them, without a goodbye.
+    void leave(std::span<const std::byte> last_bytes);
     void close();
 
     [[nodiscard]] amqp::session& session() noexcept { return session_; }

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <set>
+#include <thread>
 
 namespace acquit::testing {
 
@@ -398,6 +399,22 @@ TEST(firehose, a_settlement_on_a_channel_that_is_not_open_ends_the_connection)
     script_client other(there.port());
     other.raw(frame);
     EXPECT_EQ(other.wait_for_end().code, wire::reply_code::channel_error);
+}
+
+TEST(firehose, a_client_that_goes_with_its_last_settlement_is_gone)
+{
+    firehose::server there(settings{.messages = 10, .connections = 1});
+    std::thread running([&] { there.run(); }); // ends with the connection
+    script_client me(there.port());
+    me.open_channel();
+    me.consume(10);
+    me.receive(10);
+    std::array<std::byte, wire::settle_frame_size> frame;
+    wire::write_ack(frame.data(), 1, 10, true);
+    me.leave(frame);
+    running.join();
+    EXPECT_EQ(there.seen().acked, 10U);
+    EXPECT_EQ(there.seen().left_unsettled, 0U);
 }
 
 TEST(firehose, many_connections_and_channels_are_served_at_once)
