@@ -29,14 +29,6 @@ def tree(root):
     return sum(parents[pid][1] for pid in found if pid in parents)
 
 
-def with_ours_single(clients):
-    """Ours once more, with a frame for each settlement: what coalescing is worth to the broker."""
-    loop = next((c for c in clients if c.name == 'acquit, consumer loop'), None)
-    if loop is None:
-        return []
-    return [type(loop)('acquit, a frame each', loop.command, 'loop', 'ours', multiple=False, after=('0', '1'))]
-
-
 def run(o, clients, run_client, progress):
     uri = os.environ.get('ACQUIT_BROKER_URI')
     if not uri:
@@ -44,7 +36,7 @@ def run(o, clients, run_client, progress):
     address = urlsplit(uri)
     pid = int((Path(os.environ['ACQUIT_BROKER_DIR']) / 'pid').read_text())
     fill = o.build / 'compare' / 'acquit-fill'
-    clients = [c for c in clients if c.group != 'drain' and 'message,' not in c.name] + with_ours_single(clients)
+    clients = [c for c in clients if c.group != 'drain' and 'message,' not in c.name]
     prefetches = [int(p) for p in (o.prefetch or '256,2000').split(',')]
     types = o.queues.split(',')
     body = 16
@@ -96,7 +88,7 @@ def print_table(version, kind, prefetch, clients, runs, messages, rounds):
             continue
         print(f'| {client.name} | {median(client.name, "rate") / 1000:.1f} | {median(client.name, "cpu_us"):.2f} '
               f'| {median(client.name, "broker_cpu_us"):.1f} |')
-    loop, single = 'acquit, consumer loop', 'acquit, a frame each'
+    loop, single = 'acquit, consumer loop', 'acquit by hand, ack each'
     others = [(median(c.name, 'rate'), c.name) for c in clients if c.group == 'other' and median(c.name, 'rate')]
     print()
     if others:
@@ -107,6 +99,6 @@ def print_table(version, kind, prefetch, clients, runs, messages, rounds):
                   f'{"met" if value >= 1 else "MISSED"}')
     value = ratio(loop, single, 'broker_cpu_us')
     if value:
-        print(f'T10  broker CPU / that with a frame for each settlement: {value:.3f} (target at most 0.92): '
+        print(f'T10  broker CPU / that of ours with an ack each: {value:.3f} (target at most 0.92): '
               f'{"met" if value <= 0.92 else "MISSED"}')
     print()

@@ -51,6 +51,7 @@ def find_clients(build, others):
         Client('acquit, consumer loop', (own,), 'loop', 'ours', start=400_000),
         Client('acquit, handler coroutine', (own,), 'handler', 'ours', start=400_000),
         Client('acquit, plain function', (own,), 'function', 'ours', start=400_000),
+        Client('acquit by hand, ack each', (own,), 'each', 'ours', multiple=False, start=200_000),
     ]
     skipped = []
 

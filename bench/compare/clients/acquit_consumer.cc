@@ -1,15 +1,18 @@
 // Our own rows of the comparison.
 //
-//     acquit-consumer HOST PORT QUEUE PREFETCH MESSAGES loop|handler|function BODY [HOLD_US [COUNT]]
+//     acquit-consumer HOST PORT QUEUE PREFETCH MESSAGES loop|handler|function|each BODY [HOLD_US]
 //
 //     loop       one coroutine, resumed per message: co_await deliveries.next()
 //     handler    a coroutine per message
 //     function   a plain function
+//     each       by hand, an ack for each message: what the ledger saves
 
 #include "figures.h"
 
 #include <acquit/acquit.h>
+#include <acquit/amqp/channel.h>
 #include <acquit/amqp/uri.h>
+#include <acquit/runtime/event.h>
 #include <acquit/runtime/loop.h>
 #include <acquit/settle/deliveries.h>
 
@@ -80,6 +83,47 @@ task<> consume_by_loop(const order& what, watched& w)
     });
 }
 
+/// Acks each delivery as it comes, below the settlement layer.
+class acking_sink final : public amqp::consumer_sink {
+public:
+    acking_sink(amqp::channel& on, watched& w) : channel_(on), watched_(w) {}
+
+    task<> done() { co_await done_.wait(); }
+
+private:
+    void on_delivery(const amqp::content_event& content,
+                     const runtime::segment_ref&) noexcept override
+    {
+        channel_.ack(content.delivery_tag);
+        if (watched_.one(content.body.size()))
+            done_.set();
+    }
+    void on_server_cancel() noexcept override { done_.set(); }
+    void on_channel_lost(std::exception_ptr) noexcept override { done_.set(); }
+
+    amqp::channel& channel_;
+    watched& watched_;
+    runtime::event done_;
+};
+
+task<> consume_by_hand(const order& what, watched& w)
+{
+    amqp::connection broker(amqp::options_from_uri(what.uri));
+    co_await with_scope([&](scope& tasks) -> task<> {
+        tasks.spawn(broker.run());
+        co_await broker.opened();
+        amqp::channel c(broker);
+        acking_sink sink(c, w);
+        co_await c.open();
+        co_await c.qos(what.prefetch);
+        const auto tag = co_await c.consume({.queue = what.queue}, sink);
+        co_await sink.done();
+        co_await c.cancel(tag);
+        co_await c.close();
+        co_await broker.close();
+    });
+}
+
 template <class Handler>
 task<> consume_by(const order& what, Handler handler, service& consumer)
 {
@@ -95,6 +139,10 @@ task<> consume(const order& what, watched& w)
 {
     if (what.mode == "loop") {
         co_await consume_by_loop(what, w);
+        co_return;
+    }
+    if (what.mode == "each") {
+        co_await consume_by_hand(what, w);
         co_return;
     }
     service consumer{what.uri};
@@ -133,19 +181,18 @@ order parse(int argc, char** argv)
 {
     if (argc < 8)
         throw std::runtime_error(
-            "HOST PORT QUEUE PREFETCH MESSAGES loop|handler|function BODY [HOLD_US [COUNT]]");
+            "HOST PORT QUEUE PREFETCH MESSAGES loop|handler|function|each BODY [HOLD_US]");
     order what{.uri = fmt::format("amqp://guest:guest@{}:{}", argv[1], argv[2]),
                .queue = argv[3],
                .prefetch = number<std::uint16_t>(argv[4]),
                .messages = number<std::uint64_t>(argv[5]),
                .mode = argv[6],
                .body = number<std::size_t>(argv[7])};
-    if (what.mode != "loop" && what.mode != "handler" && what.mode != "function")
+    if (what.mode != "loop" && what.mode != "handler" && what.mode != "function" &&
+        what.mode != "each")
         throw std::runtime_error(fmt::format("unknown mode {}", what.mode));
     if (argc > 8)
         what.flush.hold = std::chrono::microseconds(number<std::uint32_t>(argv[8]));
-    if (argc > 9)
-        what.flush.count = number<std::uint32_t>(argv[9]);
     return what;
 }
 
