@@ -52,7 +52,7 @@ th{font-weight:600;color:var(--soft)}
 td.name{white-space:normal;overflow-wrap:anywhere;min-width:90px}
 th{white-space:normal;vertical-align:bottom}
 @media screen and (max-width:600px){.wide{display:none}.narrow{display:block}body{padding-top:16px}.tile b{font-size:19px}
-.tiles{grid-template-columns:1fr 1fr}}
+.tiles{grid-template-columns:1fr 1fr}table{font-size:13px}th,td{padding-left:6px}}
 @media print{:root{color-scheme:light;--page:#fff;--text:#000;--soft:#444;--rule:#ccc;--grid:#ddd;--base:#888;--card:#fff;
 --shade:#eee;--s1:#1f62c4;--s2:#b8510a;--s3:#0b7a6b;--s4:#8036b8;--bad:#b3261e;--good:#17703c}
 body{max-width:none;padding:0;font-size:11pt}h2{margin-top:18pt;break-after:avoid}figure,.tile,tr,section{break-inside:avoid}

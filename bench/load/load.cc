@@ -119,17 +119,18 @@ private:
             tasks.spawn(watch_signals());
             if (options_.consumers != 0 && options_.settles())
                 tasks.spawn(look_at_queues(control));
-            co_await runtime::with_scope([this](scope& publishing) -> task<> {
+            bool by_clock = false;
+            co_await runtime::with_scope([&, this](scope& publishing) -> task<> {
                 for (std::uint32_t n = 0; n < options_.producers; ++n)
                     publishing.spawn(publish(n));
                 producing_ = options_.producers;
                 co_await until_over();
+                // A run by the clock ends here; one by numbers when everything has come.
+                by_clock = asked_ || out_of_time();
+                if (by_clock)
+                    end_measuring();
                 publishing.cancel();
             });
-            // A run by the clock ends here; one by numbers when everything has come.
-            const bool by_clock = asked_ || out_of_time();
-            if (by_clock)
-                end_measuring();
             co_await until_settled();
             if (!by_clock)
                 end_measuring();

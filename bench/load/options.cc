@@ -431,7 +431,7 @@ std::string usage()
     std::string out =
         "acquit-bench: load for RabbitMQ, and what it measures\n\n"
         "    acquit-bench -h amqp://localhost -C 100000 -D 100000 -s 128 -q 256 --verify\n"
-        "    acquit-bench --proxy 127.0.0.1:5673:127.0.0.1:5672 --report seen.html\n\n";
+        "    acquit-bench --proxy 127.0.0.1:5000:broker:5001 --report seen.html\n\n";
     for (const auto& e : table) {
         if (e.word == "settle")
             out += "\nWhat PerfTest does not have:\n";

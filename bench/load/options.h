@@ -47,7 +47,7 @@ struct proxy_route {
 
 /// What acquit-bench was told. Plain values: reading a command line opens nothing and prints nothing.
 struct options {
-    std::string uri{"amqp://guest:guest@localhost:5672"};
+    std::string uri{"amqp://guest:guest@localhost"};
     std::string id; ///< "" until the program has chosen one
 
     // What is made.

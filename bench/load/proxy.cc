@@ -60,7 +60,7 @@ public:
         } catch (const runtime::operation_cancelled&) {
             // By its own clock.
         }
-        (void)count(stage::rest);
+        (void)count(stage::measured);
         co_return finish();
     }
 

@@ -11,10 +11,12 @@ void receiver::arrived(std::span<const std::byte> body) noexcept
     const auto mark = read_stamp(body);
     if (!mark)
         return;
-    // A message of somebody else has any number here: what is no time of today is not measured.
+    // A message of somebody else has any number here: what is no time of today is not measured. Two
+    // machines may disagree a little, one does not.
     const auto latency =
         std::chrono::nanoseconds(stamp_time(shared_.settings.milliseconds) - mark->sent_ns);
-    if (mark->sent_ns > 0 && latency < std::chrono::hours(24))
+    const bool past = latency.count() >= 0 || shared_.settings.milliseconds;
+    if (mark->sent_ns > 0 && past && std::chrono::abs(latency) < std::chrono::hours(24))
         m.consumer_latency.record(latency);
 }
 

@@ -123,6 +123,12 @@ const settling* result::main_settlement() const noexcept
 
 void keep(std::vector<sample>& samples, const sample& next)
 {
+    // What is left over at an end is too short for rates of its own.
+    if (!samples.empty() && next.seconds < 0.2 * samples.back().seconds &&
+        next.warm_up == samples.back().warm_up) {
+        samples.back() = merged(samples.back(), next);
+        return;
+    }
     samples.push_back(next);
     if (samples.size() < samples_max)
         return;

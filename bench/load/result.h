@@ -2,6 +2,7 @@
 
 #include <acquit/settle/histogram.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -120,10 +121,10 @@ struct result {
     {
         return seconds > 0 ? static_cast<double>(count) / seconds : 0;
     }
-    /// Messages that passed: received, or sent where nobody consumes.
+    /// Messages that passed: received or sent, whichever were more.
     [[nodiscard]] std::uint64_t messages() const noexcept
     {
-        return totals.received != 0 ? totals.received : totals.sent;
+        return std::max(totals.received, totals.sent);
     }
     /// CPU time of this process for each of them, in microseconds.
     [[nodiscard]] double cpu_us_per_message() const noexcept;
@@ -132,7 +133,7 @@ struct result {
 };
 
 /// So many samples are kept. Beyond that two neighbours become one, so that a run of days has a
-/// report.
+/// report; a last one that is much shorter than the others becomes a part of the one before.
 inline constexpr std::size_t samples_max = 4096;
 void keep(std::vector<sample>& samples, const sample& next);
 

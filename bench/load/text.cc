@@ -155,9 +155,9 @@ std::string summary_of(const result& r)
             out += settling_text(r, each);
     if (r.messages() != 0)
         line(fmt::format("CPU of this process: {:.2f} µs per message{}", r.cpu_us_per_message(),
-                         r.publishes && r.consumes ? ", publishing and consuming together"
-                         : r.proxy                 ? ", watching"
-                                                   : ""));
+                         r.proxy                     ? ", watching"
+                         : r.publishes && r.consumes ? ", publishing and consuming together"
+                                                     : ""));
     if (const auto said = look_text(r); !said.empty())
         line(said);
     for (const auto& each : r.remarks)

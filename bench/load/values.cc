@@ -55,7 +55,7 @@ std::string read_host_port(std::string_view& text, std::string& host, std::uint1
     std::uint64_t number = 0;
     const auto digits = next_piece(text, ':');
     if (host.empty() || !read_number(digits, least_port, 65535, number).empty())
-        return "it reads LISTEN_ADDRESS:PORT:TARGET_HOST:PORT, such as 127.0.0.1:0:127.0.0.1:5672";
+        return "it reads LISTEN_ADDRESS:PORT:TARGET_HOST:PORT, such as 127.0.0.1:0:broker:5001";
     port = static_cast<std::uint16_t>(number);
     return {};
 }

@@ -136,5 +136,16 @@ TEST(load_samples, are_halved_when_there_are_too_many_and_keep_their_sums)
     EXPECT_EQ(seconds, 3.0 * samples_max);
 }
 
+TEST(load_samples, what_is_left_over_at_the_end_joins_the_one_before)
+{
+    std::vector<sample> all;
+    keep(all, {.at = 1, .seconds = 1, .done = {.received = 10}});
+    keep(all, {.at = 1.1, .seconds = 0.1, .done = {.received = 1}});
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_DOUBLE_EQ(all[0].per_second(all[0].done.received), 10);
+    keep(all, {.at = 1.6, .seconds = 0.5, .done = {.received = 1}});
+    EXPECT_EQ(all.size(), 2u);
+}
+
 } // namespace
 } // namespace acquit::bench

@@ -105,12 +105,12 @@ TEST(load_options, read_every_mode_of_delay)
 
 TEST(load_options, read_a_proxys_addresses)
 {
-    const auto p = told({"--proxy", "127.0.0.1:0:broker:5672"});
+    const auto p = told({"--proxy", "127.0.0.1:0:broker:5001"});
     ASSERT_EQ(p.error, "");
     EXPECT_EQ(p.values.proxy->listen_address, "127.0.0.1");
     EXPECT_EQ(p.values.proxy->listen_port, 0);
     EXPECT_EQ(p.values.proxy->target_host, "broker");
-    EXPECT_EQ(p.values.proxy->target_port, 5672);
+    EXPECT_EQ(p.values.proxy->target_port, 5001);
     EXPECT_EQ(told({"--proxy", "[::1]:1:[::2]:3"}).values.proxy->target_host, "::2");
     EXPECT_NE(told({"--proxy", "127.0.0.1:0"}).error, "");
     EXPECT_NE(told({"--proxy", "127.0.0.1:0:h:0"}).error, "");
