@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace acquit::bench {
@@ -75,8 +76,23 @@ private:
 
     task<> accept(scope& all)
     {
-        for (;;)
-            all.spawn(serve(co_await door_.accept()));
+        bool full = false; // it was said
+        for (;;) {
+            std::unique_ptr<runtime::stream> client;
+            try {
+                client = co_await door_.accept();
+            } catch (const runtime::io_error& failed) {
+                // Out of descriptors, say: those that are connected go on, and will leave some.
+                if (!std::exchange(full, true))
+                    fmt::print(stderr, "{}: nobody new for now\n", failed.what());
+            }
+            if (client) {
+                full = false;
+                all.spawn(serve(std::move(client)));
+                continue;
+            }
+            co_await runtime::sleep(std::chrono::milliseconds(100));
+        }
     }
 
     task<> end_after(scope& all)
