@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -247,15 +248,13 @@ def count_syscalls(bench, clients, prefetches, body=16):
             calls = []
             for messages in (few, many):
                 progress(f'strace {client.name}')
-                out = Path(f'/tmp/acquit-strace-{os.getpid()}')
-                try:
-                    bench.once(client, body, prefetch, messages, before=(strace, '-c', '-f', '-o', out))
-                    total = [line.split() for line in out.read_text().splitlines() if line.endswith('total')][0]
-                    calls.append(int(total[3]))
-                except (Failed, OSError, IndexError, ValueError):
-                    break
-                finally:
-                    out.unlink(missing_ok=True)
+                with tempfile.NamedTemporaryFile(mode='r', prefix='acquit-strace-') as out:
+                    try:
+                        bench.once(client, body, prefetch, messages, before=(strace, '-c', '-f', '-o', out.name))
+                        total = [line.split() for line in out.read().splitlines() if line.endswith('total')][0]
+                        calls.append(int(total[3]))
+                    except (Failed, IndexError, ValueError):
+                        break
             cells.append(f'{(calls[1] - calls[0]) / (many - few):.4f}' if len(calls) == 2 else 'failed')
         lines.append(f'| {client.name} | ' + ' | '.join(cells) + ' |')
     progress('')

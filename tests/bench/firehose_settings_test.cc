@@ -56,7 +56,7 @@ TEST(firehose_settings, what_cannot_be_used_is_refused_with_its_name)
     EXPECT_EQ(refused({"--size", "16777216,16777216,16777216,16777216,1"}).substr(0, 7), "--size:");
     EXPECT_EQ(refused({"--messages"}), "--messages needs a value");
     EXPECT_EQ(refused({"--messages", "-1"}).substr(0, 10), "--messages");
-    EXPECT_EQ(refused({"--listen", "5672"}), "--listen takes HOST:PORT, not \"5672\"");
+    EXPECT_EQ(refused({"--listen", "7777"}), "--listen takes HOST:PORT, not \"7777\"");
     EXPECT_EQ(refused({"--listen", "a:70000"}), "--listen takes HOST:PORT, not \"a:70000\"");
     EXPECT_EQ(refused({"--frame-max", "4096"}).substr(0, 11), "--frame-max");
     EXPECT_EQ(refused({"--write", "0"}).substr(0, 7), "--write");

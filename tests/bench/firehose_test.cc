@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -385,6 +386,37 @@ TEST(firehose, garbage_ends_its_connection_alone)
     good.consume(10);
     EXPECT_EQ(good.received_after_round_trip(), 10U);
     EXPECT_EQ(there.stop().protocol_errors, 1U);
+}
+
+// A conversation with a few bytes changed, again and again.
+TEST(firehose, damaged_bytes_harm_nobody_else)
+{
+    const auto seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    running_server there(settings{.sizes = {16, 9000}});
+    for (int i = 0; i < 200; ++i) {
+        script_client me(there.port());
+        me.open_channel();
+        me.consume(10);
+        std::vector<std::byte> said(4 * wire::settle_frame_size + 64);
+        auto* to = wire::write_ack(said.data(), 1, 1 + random() % 12, random() % 2 == 0);
+        to = wire::write_nack(to, 1, 1 + random() % 12, random() % 2 == 0, random() % 2 == 0);
+        to = wire::write_reject(to, 1, 1 + random() % 12, random() % 2 == 0);
+        const wire::basic::consume again{.queue = "q", .consumer_tag = "other"};
+        const auto used = static_cast<std::size_t>(to - said.data());
+        said.resize(used + wire::encode_frame(std::span(said).subspan(used), 1, again));
+        for (int change = 0; change < 3; ++change)
+            said[random() % said.size()] = static_cast<std::byte>(random());
+        me.leave(said);
+    }
+    script_client good(there.port());
+    good.open_channel();
+    good.consume(10);
+    EXPECT_EQ(good.received_after_round_trip(), 10U);
+    const auto& seen = there.stop();
+    EXPECT_EQ(seen.connections, 201U);
+    EXPECT_GT(seen.protocol_errors + seen.settled_twice + seen.unknown_tags, 0U);
 }
 
 TEST(firehose, a_settlement_on_a_channel_that_is_not_open_ends_the_connection)
