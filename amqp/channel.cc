@@ -198,6 +198,7 @@ runtime::task<std::string> channel::consume(wire::basic::consume what, consumer_
     }
     what.consumer_tag = tag;
     consumers_.push_back({tag, &sink});
+    last_consumer_ = nullptr;
     try {
         (void)co_await call(what, wire::id_of<wire::basic::consume_ok>);
     } catch (...) {
@@ -262,11 +263,9 @@ runtime::task<> channel::tx_rollback()
 
 channel::consumer* channel::search_consumer(std::string_view tag) noexcept
 {
-    for (std::size_t i = 0; i < consumers_.size(); ++i) {
-        if (consumers_[i].tag == tag) {
-            last_consumer_ = i;
-            return &consumers_[i];
-        }
+    for (consumer& each : consumers_) {
+        if (each.tag == tag)
+            return last_consumer_ = &each;
     }
     return nullptr;
 }
@@ -274,7 +273,7 @@ channel::consumer* channel::search_consumer(std::string_view tag) noexcept
 void channel::forget_consumer(std::string_view tag) noexcept
 {
     std::erase_if(consumers_, [tag](const consumer& c) { return c.tag == tag; });
-    last_consumer_ = 0;
+    last_consumer_ = nullptr;
 }
 
 void channel::on_content(const content_event& content, const runtime::segment_ref& segment)
@@ -385,6 +384,7 @@ void channel::lose(std::exception_ptr why) noexcept
     confirms_.fail_all();
     confirm_progress_.notify_all();
     const auto consumers = std::exchange(consumers_, {});
+    last_consumer_ = nullptr;
     const auto told = std::exchange(on_lost, nullptr);
     for (const auto& c : consumers)
         c.sink->on_channel_lost(why);

@@ -158,9 +158,10 @@ private:
     template <class Method>
     void tell(const Method& method);
     void require_open() const;
-    void write_message(const outgoing& message);
+    message_identity write_message(const outgoing& message);
+    void write_raw(const raw_outgoing& message);
     void check_written(send_status status, std::string_view exchange, std::string_view routing_key);
-    [[nodiscard]] message_identity identity_of(const outgoing& message);
+    [[nodiscard]] static message_identity identity_of(const raw_outgoing& message) noexcept;
 
     // Called by the connection.
     void on_delivery(const content_event& content, const runtime::segment_ref& segment) noexcept
@@ -181,9 +182,8 @@ private:
     consumer* find_consumer(std::string_view tag) noexcept
     {
         // Nearly always the consumer of the message before.
-        if (last_consumer_ < consumers_.size() &&
-            detail::same_tag(consumers_[last_consumer_].tag, tag)) [[likely]]
-            return &consumers_[last_consumer_];
+        if (last_consumer_ != nullptr && detail::same_tag(last_consumer_->tag, tag)) [[likely]]
+            return last_consumer_;
         return search_consumer(tag);
     }
     consumer* search_consumer(std::string_view tag) noexcept;
@@ -192,7 +192,7 @@ private:
     connection& owner_;
     std::deque<pending> pending_; // answers come in the order of the questions
     std::vector<consumer> consumers_;
-    std::size_t last_consumer_ = 0;
+    consumer* last_consumer_ = nullptr; // of consumers_, until they change
     confirm_tracker confirms_;
     runtime::notifier confirm_progress_;
     std::vector<std::byte> scratch_; // encoded properties of a mandatory message

@@ -175,31 +175,33 @@ runtime::task<> connection::read_loop()
 // Not in the coroutine, whose variables live in memory: this is what a message costs.
 bool connection::take_in()
 {
+    const auto received = input_->unread();
+    auto unread = received;
+    bool over = false;
     for (;;) {
-        const auto unread = input_->unread();
         if (session_.next_delivery(unread)) [[likely]] {
             const auto& content = session_.content();
-            const std::size_t consumed = content.consumed;
+            unread = unread.subspan(content.consumed);
             if (channel* const c = content.channel < channels_.size() ? channels_[content.channel]
                                                                       : nullptr) [[likely]]
                 c->on_delivery(content, input_->current());
-            traffic_.bytes_in += consumed;
-            input_->consume(consumed);
-            if (failure_) [[unlikely]]
-                return true;
-            continue;
+        } else {
+            const event e = session_.next_other(unread);
+            if (e.kind == event_kind::need_more) {
+                input_->require(e.wanted);
+                break;
+            }
+            unread = unread.subspan(e.consumed);
+            over = dispatch(e);
         }
-        const event e = session_.next_other(unread);
-        if (e.kind == event_kind::need_more) {
-            input_->require(e.wanted);
-            return false;
+        if (over || failure_) [[unlikely]] {
+            over = true;
+            break;
         }
-        const bool over = dispatch(e);
-        traffic_.bytes_in += e.consumed;
-        input_->consume(e.consumed);
-        if (over)
-            return true;
     }
+    traffic_.bytes_in += received.size() - unread.size();
+    input_->consume(received.size() - unread.size());
+    return over;
 }
 
 bool connection::dispatch(const event& e)

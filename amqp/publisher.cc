@@ -18,10 +18,6 @@ namespace {
 
 using detail::destination;
 
-/// In a header frame: frame head, class, weight and body size before the properties; the end behind.
-constexpr std::size_t before_properties = 7 + 12;
-constexpr std::size_t behind_properties = 1;
-
 using milliseconds_text = std::array<char, 24>; // any 64-bit number
 
 /// What the broker closed the channel or the connection with; 0: it did not.
@@ -292,9 +288,8 @@ outgoing publisher::complete(const publication& message, std::span<char> digits)
 
 raw_outgoing publisher::encode(const outgoing& message)
 {
-    scratch_.resize(wire::header_frame_size(message.properties));
-    const auto size = wire::encode_header_frame(scratch_, channel_.number(), message.body.size(),
-                                                message.properties);
+    scratch_.resize(wire::encoded_size(message.properties));
+    const auto size = wire::encode(scratch_, message.properties);
     if (size == 0)
         throw channel_error(channel_.number(), 502,
                             fmt::format("message to {} not sent: a property has over 255 bytes",
@@ -302,8 +297,7 @@ raw_outgoing publisher::encode(const outgoing& message)
     return {.exchange = message.exchange,
             .routing_key = message.routing_key,
             .mandatory = message.mandatory,
-            .properties = std::span(scratch_).subspan(before_properties,
-                                                      size - before_properties - behind_properties),
+            .properties = scratch_,
             .body = message.body,
             .body_owner = message.body_owner};
 }

@@ -67,30 +67,47 @@ std::string destination(const outgoing& message)
 
 } // namespace
 
-message_identity channel::identity_of(const outgoing& message)
-{
-    if (!message.mandatory || !confirming_)
-        return {};
-    // By the bytes in which the broker would return it.
-    scratch_.resize(wire::header_frame_size(message.properties));
-    const auto size =
-        wire::encode_header_frame(scratch_, number_, message.body.size(), message.properties);
-    constexpr std::size_t before_properties = 7 + 12; // frame head; class, weight, body size
-    std::span<const std::byte> properties;
-    if (size > before_properties)
-        properties = std::span(scratch_).subspan(before_properties, size - before_properties - 1);
-    return identify(message.exchange, message.routing_key, properties, message.body);
-}
-
-void channel::write_message(const outgoing& message)
+message_identity channel::write_message(const outgoing& message)
 {
     require_open();
+    if (message.mandatory && confirming_) {
+        // By the bytes in which the broker would return it.
+        scratch_.resize(wire::encoded_size(message.properties));
+        if (wire::encode(scratch_, message.properties) == 0)
+            check_written(send_status::bad_argument, message.exchange, message.routing_key);
+        const raw_outgoing raw{.exchange = message.exchange,
+                               .routing_key = message.routing_key,
+                               .mandatory = true,
+                               .properties = scratch_,
+                               .body = message.body,
+                               .body_owner = message.body_owner};
+        write_raw(raw);
+        return identity_of(raw);
+    }
     const wire::basic::publish method{.exchange = message.exchange,
                                       .routing_key = message.routing_key,
                                       .mandatory = message.mandatory};
     check_written(owner_.session().send_content(number_, method, message.properties, message.body,
                                                 message.body_owner),
                   message.exchange, message.routing_key);
+    return {};
+}
+
+void channel::write_raw(const raw_outgoing& message)
+{
+    const wire::basic::publish method{.exchange = message.exchange,
+                                      .routing_key = message.routing_key,
+                                      .mandatory = message.mandatory};
+    check_written(owner_.session().send_raw_content(number_, method, message.properties,
+                                                    message.body, message.body_owner),
+                  message.exchange, message.routing_key);
+}
+
+message_identity channel::identity_of(const raw_outgoing& message) noexcept
+{
+    if (!message.mandatory)
+        return {};
+    return identify(message.exchange, message.routing_key, message.properties, message.body);
 }
 
 void channel::check_written(send_status status, std::string_view exchange,
@@ -113,25 +130,17 @@ std::uint64_t channel::publish_raw(const raw_outgoing& message, confirm_listener
 {
     require_open();
     ACQUIT_ASSERT(confirming_, "publish_raw on channel {}, which has no confirms", number_);
-    const wire::basic::publish method{.exchange = message.exchange,
-                                      .routing_key = message.routing_key,
-                                      .mandatory = message.mandatory};
-    check_written(owner_.session().send_raw_content(number_, method, message.properties,
-                                                    message.body, message.body_owner),
-                  message.exchange, message.routing_key);
-    return confirms_.add(&listener, message.mandatory
-                                        ? identify(message.exchange, message.routing_key,
-                                                   message.properties, message.body)
-                                        : message_identity{});
+    write_raw(message);
+    return confirms_.add(&listener, identity_of(message));
 }
 
 runtime::task<> channel::publish(outgoing message)
 {
     if (owner_.output().pending() >= owner_.options().output_bound)
         co_await owner_.output_room();
-    write_message(message);
+    const auto identity = write_message(message);
     if (confirming_)
-        confirms_.add(nullptr, identity_of(message));
+        confirms_.add(nullptr, identity);
 }
 
 runtime::task<> channel::confirm_select()
@@ -148,9 +157,9 @@ runtime::task<> channel::publish_confirmed(outgoing message)
         co_await confirm_select();
     if (owner_.output().pending() >= owner_.options().output_bound)
         co_await owner_.output_room();
-    write_message(message);
+    const auto identity = write_message(message);
     confirm_wait answer(confirms_);
-    answer.tag = confirms_.add(&answer, identity_of(message));
+    answer.tag = confirms_.add(&answer, identity);
     switch (co_await answer) {
     case publish_result::returned:
         throw publish_error(publish_error::reason::returned, answer.return_code(),

@@ -63,14 +63,9 @@ wire::table headers_of(const message& original, const retry_plan& plan,
 /// Flags and values.
 std::vector<std::byte> encoded(const wire::properties& properties)
 {
-    constexpr std::size_t before = 7 + 12; // frame head; class, weight, body size
-    std::vector<std::byte> frame(wire::header_frame_size(properties));
-    const std::size_t size = wire::encode_header_frame(frame, 1, 0, properties);
-    if (size <= before)
-        return {};
-    frame.resize(size - 1); // the frame's end octet
-    frame.erase(frame.begin(), frame.begin() + before);
-    return frame;
+    std::vector<std::byte> bytes(wire::encoded_size(properties));
+    bytes.resize(wire::encode(bytes, properties));
+    return bytes;
 }
 
 } // namespace

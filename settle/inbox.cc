@@ -77,12 +77,12 @@ held_delivery& inbox::hold(const amqp::content_event& content, const runtime::se
         // One head in some hundreds lies across two segments. Whichever place it comes to, no memory is
         // taken for it then.
         free_->own_.reserve(head_bytes_usual);
+        free_->deferrals_ = deferrals_;
+        free_->counter_header_ = counter_header_;
     }
     held_delivery& d = *std::exchange(free_, free_->next_);
     d.next_ = nullptr;
     d.read(content, settler_.epoch());
-    d.deferrals_ = deferrals_;
-    d.counter_header_ = counter_header_;
 
     const bool crowded = channel_->owner().input().held_segments() >= held_segments_max;
     if (crowded || !content.head_in_input || !content.body_in_input) [[unlikely]]

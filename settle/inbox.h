@@ -92,7 +92,8 @@ public:
         notice_object_ = object;
     }
 
-    /// The header of copies that counts attempts; the text must outlive the inbox.
+    /// The header of copies that counts attempts; the text must outlive the inbox. Before the first
+    /// delivery, as `defer_to`.
     void count_by(const std::string& counter_header) noexcept { counter_header_ = &counter_header; }
 
     class take_op;

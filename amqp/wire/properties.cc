@@ -175,6 +175,13 @@ std::size_t encoded_size(const properties& props) noexcept
     return size;
 }
 
+std::size_t encode(std::span<std::byte> out, const properties& props) noexcept
+{
+    writer w(out);
+    write_properties(w, props);
+    return w.ok() ? w.size() : 0;
+}
+
 std::size_t header_frame_size(const properties& props) noexcept
 {
     return frame_overhead + header_fixed_size + encoded_size(props);

@@ -77,6 +77,10 @@ status decode(std::span<const std::byte> payload, content_header& out) noexcept;
 /// Size of flags and values, in bytes.
 std::size_t encoded_size(const properties& props) noexcept;
 
+/// Writes flags and values alone, as a header frame holds them. Returns the bytes written, at least
+/// 2; 0 when they do not fit or a string is longer than 255 bytes.
+std::size_t encode(std::span<std::byte> out, const properties& props) noexcept;
+
 /// The size of the whole header frame.
 std::size_t header_frame_size(const properties& props) noexcept;
 std::size_t header_frame_size(properties_view props) noexcept;

@@ -17,11 +17,9 @@ wire::properties decoded(const std::vector<std::byte>& raw)
 
 std::vector<std::byte> encoded(const wire::properties& p)
 {
-    constexpr std::size_t before = 7 + 12; // frame head; class, weight, body size
-    std::vector<std::byte> frame(wire::header_frame_size(p));
-    frame.resize(wire::encode_header_frame(frame, 1, 0, p) - 1); // without the end octet
-    frame.erase(frame.begin(), frame.begin() + before);
-    return frame;
+    std::vector<std::byte> bytes(wire::encoded_size(p));
+    bytes.resize(wire::encode(bytes, p));
+    return bytes;
 }
 
 std::optional<std::int64_t> number(wire::table_view table, std::string_view name)
