@@ -62,6 +62,7 @@ def run(o, clients, run_client, progress):
                         subprocess.run([fill, uri, queue, 'delete'], check=True, timeout=60)
                     runs.setdefault((kind, prefetch, client.name), []).append(result)
     progress('')
+    print()
     version = os.environ.get('ACQUIT_BROKER_VERSION', '?')
     for kind in types:
         for prefetch in prefetches[:1] if o.short else prefetches:

@@ -48,6 +48,7 @@ public:
     portion take(std::uint64_t first_tag, std::uint64_t most, bool redelivered) noexcept;
     /// Deliveries in the block: what may be taken before the bytes of the first are gone.
     [[nodiscard]] std::uint64_t size() const noexcept { return entries_.size(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return block_.size(); }
     /// Writes the time into the first 8 bytes of the body that the next `take` begins with, where it
     /// has so many: nanoseconds of the monotonic clock, in network byte order.
     void stamp(std::uint64_t now_ns) noexcept;

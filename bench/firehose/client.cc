@@ -208,6 +208,15 @@ void client::offer(consumer& c)
     }
 }
 
+// Paced: the server calls when the next delivery is due.
+void client::wait_for_its_time(consumer& c)
+{
+    if (c.sendable() != 0) {
+        c.waiting = true;
+        waiting_.push_back(&c);
+    }
+}
+
 void client::write()
 {
     for (unsigned i = 0; i < sends_per_turn; ++i) {
@@ -267,7 +276,10 @@ void client::compose()
             delivered(c, some.count, again);
             wanted = c.sendable();
         }
-        offer(c);
+        if (shared_.pace.active() && shared_.pace.allowance(shared_.now_ns) == 0)
+            wait_for_its_time(c);
+        else
+            offer(c);
     }
     if (seen.first_delivery_ns == 0 && seen.deliveries != 0) {
         seen.first_delivery_ns = shared_.now_ns;
@@ -285,7 +297,10 @@ void client::delivered(consumer& c, std::uint64_t count, bool again)
     } else if (!c.from->endless) {
         c.from->ready -= count;
     }
-    shared_.pace.spend(count);
+    if (shared_.pace.active()) {
+        seen.late += shared_.pace.allowance(shared_.now_ns) > 1 ? count : 0;
+        shared_.pace.spend(count);
+    }
     if (c.no_ack) {
         c.on->open.skip(count);
         seen.no_ack += count;
@@ -360,12 +375,12 @@ void client::batch_is_gone()
     for (consumer* const c : in_batch_) {
         c->in_batch = 0;
         if (c->cancelled)
-            c->deliveries.reset();
+            drop_block(*c);
         else
             offer(*c);
     }
     in_batch_.clear();
-    retired_.clear();
+    forget_retired();
 }
 
 } // namespace acquit::firehose

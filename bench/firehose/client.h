@@ -47,6 +47,8 @@ public:
     [[nodiscard]] bool is_blocked() const noexcept { return !batch_.empty() && !writable_; }
 
     void schedule();
+    /// Some consumer could be sent something, were it time.
+    [[nodiscard]] bool has_waiting() const noexcept { return !waiting_.empty(); }
     /// The consumer may have something to get.
     void offer(consumer& c);
 
@@ -60,6 +62,7 @@ private:
     void parse();
     void write();
     void compose();
+    void wait_for_its_time(consumer& c);
     void delivered(consumer& c, std::uint64_t count, bool again);
     bool send_batch();
     void batch_is_gone();
@@ -75,6 +78,7 @@ private:
     void answer_basic(channel& c, const amqp::method_event& m);
     void consume(channel& c, const wire::basic::consume& what);
     void cancel(channel& c, const wire::basic::cancel& what);
+    void drop_block(consumer& c) noexcept;
     void recover(channel& c);
     void confirm_publishes();
     void refuse(channel& c, wire::reply_code code, std::string_view text, wire::method_id offender);
@@ -86,6 +90,7 @@ private:
     void refuse_settlement(channel& c, const settlement& s, unsettled::finding found);
     void give_back(queue& q, std::uint64_t count);
     void end_channel(std::uint16_t number);
+    void forget_retired() noexcept;
 
     [[nodiscard]] channel* find(std::uint16_t number) noexcept
     {

@@ -15,6 +15,8 @@ constexpr std::size_t consumers_max = 4096;
 constexpr std::size_t blocks_size = 32 * 1024 * 1024;
 constexpr std::size_t block_size_first = 128 * 1024;
 constexpr std::size_t block_size_least = 4 * 1024;
+// For those of all connections. A consumer beyond it is refused.
+constexpr std::uint64_t all_blocks_size_max = std::uint64_t{2} << 30;
 
 constexpr std::uint32_t key(wire::method_id id) noexcept
 {
@@ -220,7 +222,8 @@ void client::consume(channel& c, const wire::basic::consume& what)
 {
     const auto id = wire::id_of<wire::basic::consume>;
     queue* const q = shared_.queues.find(what.queue);
-    if (q == nullptr || consumers_ == consumers_max || c.consumers.size() == unsettled::slots_max)
+    if (q == nullptr || consumers_ == consumers_max || c.consumers.size() == unsettled::slots_max ||
+        shared_.blocks_size > all_blocks_size_max)
         return refuse(c, wire::reply_code::resource_error,
                       "RESOURCE_ERROR - too many queues or consumers", id);
     const auto tag = what.consumer_tag.empty() ? fmt::format("amq.ctag-{}", ++shared_.names)
@@ -247,6 +250,7 @@ void client::consume(channel& c, const wire::basic::consume& what)
                           .headers = shared_.how.headers,
                           .block_size = std::clamp(blocks_size / (16 * ++consumers_),
                                                    block_size_least, block_size_first)});
+    shared_.blocks_size += made->deliveries->bytes();
     made->slot = static_cast<std::uint8_t>(c.consumers.size() + 1);
     made->no_ack = what.no_ack;
     made->prefetch = c.prefetch;
@@ -268,10 +272,17 @@ void client::cancel(channel& c, const wire::basic::cancel& what)
         each->cancelled = true;
         std::erase(each->from->consumers, each.get());
         if (each->in_batch == 0)
-            each->deliveries.reset();
+            drop_block(*each);
     }
     if (!what.no_wait)
         say(c.number, wire::basic::cancel_ok{.consumer_tag = what.consumer_tag});
+}
+
+void client::drop_block(consumer& c) noexcept
+{
+    if (c.deliveries)
+        shared_.blocks_size -= c.deliveries->bytes();
+    c.deliveries.reset();
 }
 
 void client::recover(channel& c)

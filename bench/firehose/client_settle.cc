@@ -123,7 +123,16 @@ void client::end_channel(std::uint16_t number)
         give_back(*each->from, each->outstanding);
     retired_.push_back(std::move(channels_[number]));
     if (batch_.empty())
-        retired_.clear();
+        forget_retired();
+}
+
+void client::forget_retired() noexcept
+{
+    for (const auto& c : retired_) {
+        for (const auto& each : c->consumers)
+            drop_block(*each);
+    }
+    retired_.clear();
 }
 
 } // namespace acquit::firehose

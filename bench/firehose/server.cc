@@ -143,6 +143,8 @@ void server::accept_from(int listener)
         }
         const int one = 1;
         (void)::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (const int size = static_cast<int>(shared_.how.send_buffer); size != 0)
+            (void)::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
         clients_.push_back(std::make_unique<client>(shared_, fd));
         ++shared_.seen.connections;
         watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, clients_.back().get());
@@ -177,7 +179,9 @@ std::uint64_t server::next_deadline_ns() const noexcept
     if (!shared_.pending.empty() || shared_.how.spin)
         return 0;
     auto next = next_tick_ns_;
-    if (shared_.pace.active() && shared_.seen.consumers != 0)
+    // What is due already waits for a client's window or socket, not for the time.
+    if (shared_.pace.active() && shared_.seen.consumers != 0 &&
+        shared_.pace.allowance(shared_.now_ns) == 0)
         next = std::min(next, shared_.pace.next_ns());
     return next;
 }
@@ -197,6 +201,7 @@ bool server::wait()
     if (count < 0 && errno != EINTR)
         fail("epoll_pwait2");
     shared_.now_ns = clock_ns();
+    ++shared_.seen.turns;
     if (left != 0 || (shared_.how.spin && count == 0 && shared_.pending.empty())) {
         ++shared_.seen.sleeps;
         if (delivering()) {
@@ -220,8 +225,10 @@ bool server::wait()
                        (e.events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0);
     }
     if (shared_.pace.active() && shared_.pace.allowance(shared_.now_ns) != 0) {
-        for (const auto& each : clients_)
-            each->schedule();
+        for (const auto& each : clients_) {
+            if (each->has_waiting())
+                each->schedule();
+        }
     }
     return true;
 }

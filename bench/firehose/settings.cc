@@ -26,6 +26,7 @@ constexpr std::string_view usage_text =
     "  --frame-max N          offer at tuning, 8192 to 1048576 bytes (131072)\n"
     "  --channel-max N        offer at tuning (2047)\n"
     "  --heartbeat N          offer at tuning, seconds, 0: off (60)\n"
+    "  --send-buffer N        of each socket, bytes; 0: as the kernel likes (0)\n"
     "  --once                 end when every connection that came is gone, at least one\n"
     "  --connections N        end when N connections have come and gone\n"
     "  --lenient              count wrong settlements, do not close the channel for them\n"
@@ -200,6 +201,8 @@ void read_option(reader& r, settings& s)
         r.number<std::uint16_t>(s.channel_max, 1, 65535);
     else if (name == "--heartbeat")
         r.number<std::uint16_t>(s.heartbeat_s, 0, 65535);
+    else if (name == "--send-buffer")
+        r.number<std::uint32_t>(s.send_buffer, 0, 1 << 30);
     else if (name == "--once")
         s.connections = 1;
     else if (name == "--connections")

@@ -37,10 +37,12 @@ struct settings {
     std::uint32_t frame_size_max = 131072; ///< the offer at tuning, bytes
     std::uint16_t channel_max = 2047;      ///< the offer at tuning
     std::uint16_t heartbeat_s = 60;        ///< the offer at tuning; 0 = off
-    std::uint64_t connections = 0;         ///< end when so many have come and gone; 0 = on a signal
-    bool lenient = false;                  ///< wrong settlements are counted, not answered
-    bool spin = false;                     ///< never sleep: quicker answers for a core of its own
-    std::string json{};                    ///< a file, or "-"
+    /// SO_SNDBUF of each connection, bytes; 0 = the kernel's choice, which grows to megabytes.
+    std::uint32_t send_buffer = 0;
+    std::uint64_t connections = 0; ///< end when so many have come and gone; 0 = on a signal
+    bool lenient = false;          ///< wrong settlements are counted, not answered
+    bool spin = false;             ///< never sleep: quicker answers for a core of its own
+    std::string json{};            ///< a file, or "-"
 };
 
 /// Why the arguments cannot be used, in a sentence. Empty text: help was asked for.

@@ -76,6 +76,7 @@ std::string to_json(const statistics& s, const settings& how)
     field("server_cpu_us_per_message", fmt::format("{:.5f}", sum.cpu_us_per_message));
     field("server_sends", s.sends);
     field("server_receives", s.receives);
+    field("server_turns", s.turns);
     field("server_sleeps", s.sleeps);
     field("waited_for_window_s",
           fmt::format("{:.6f}", static_cast<double>(s.waited_window_ns) * 1e-9));

@@ -42,11 +42,12 @@ struct statistics {
     std::uint64_t bytes_out = 0;
     std::uint64_t sends = 0;    ///< system calls
     std::uint64_t receives = 0; ///< system calls
+    std::uint64_t turns = 0;    ///< looks at the kernel
     std::uint64_t sleeps = 0;   ///< waits that did not return at once
 
     /// Paced: sending to settlement.
     settle::histogram settlement_latency;
-    std::uint64_t late = 0; ///< paced: deliveries that waited for the client's window
+    std::uint64_t late = 0; ///< paced: deliveries sent when the next was due already
 
     // From the first delivery on, until there was nothing to deliver or settle any more.
     std::uint64_t first_delivery_ns = 0;

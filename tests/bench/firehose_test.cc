@@ -388,6 +388,22 @@ TEST(firehose, garbage_ends_its_connection_alone)
     EXPECT_EQ(there.stop().protocol_errors, 1U);
 }
 
+TEST(firehose, a_paced_server_sleeps_until_it_is_time_or_the_client_settles)
+{
+    running_server there(settings{.messages = 40, .rate = 200});
+    script_client me(there.port());
+    me.open_channel();
+    me.consume(20);
+    me.receive(20); // after a tenth of a second
+    // The window is full, and deliveries become due all the same.
+    for (int i = 0; i < 100; ++i)
+        EXPECT_EQ(me.received_after_round_trip(), 20U);
+    me.ack(20, true);
+    me.receive(40);
+    // Of a server that never sleeps it would be tens of thousands.
+    EXPECT_LT(there.stop().turns, 3000U);
+}
+
 // A conversation with a few bytes changed, again and again.
 TEST(firehose, damaged_bytes_harm_nobody_else)
 {
