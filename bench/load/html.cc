@@ -26,7 +26,7 @@ p{margin:4px 0 8px}
 .soft,.legend,figcaption{color:var(--soft);font-size:14px}
 code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Consolas,monospace;overflow-wrap:anywhere}
 .command{background:var(--card);border:1px solid var(--rule);border-radius:6px;padding:8px 12px;margin:12px 0 20px}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:8px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:8px}
 .tile{background:var(--card);border:1px solid var(--rule);border-radius:6px;padding:10px 12px}
 .tile b{display:block;font-size:22px;line-height:1.3;font-weight:600;font-variant-numeric:tabular-nums}
 .tile span{color:var(--soft);font-size:13px;line-height:1.35;display:block}
