@@ -107,7 +107,7 @@ task<> send_in_pieces(stream& to, const std::string& bytes, std::uint64_t seed)
     to.shutdown_write();
 }
 
-#define SKIP_WHERE_NOTHING_IS_PROVIDED()                                                     \
+#define SKIP_WHERE_NOTHING_IS_PROVIDED()                                                           \
     if (GetParam() == way::provided_memory && !kernel_provides())                                  \
     GTEST_SKIP() << "this kernel fills no provided memory (6.12)"
 
@@ -127,8 +127,7 @@ TEST_P(receive_buffer_ways, keep_every_frame_contiguous_and_every_held_frame_int
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         loop events(options_for(GetParam()));
         stream_pair ends(events, GetParam(), {.capacity = 3000, .chunk_seed = seed | 1});
-        auto root = [](loop& owner, stream& from, stream& to, way how,
-                       std::uint64_t by) -> task<> {
+        auto root = [](loop& owner, stream& from, stream& to, way how, std::uint64_t by) -> task<> {
             random_source random(by);
             constexpr std::size_t count = 400;
             // Some are longer than the headroom, and some than a segment.
