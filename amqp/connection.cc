@@ -436,6 +436,9 @@ void connection::end(std::exception_ptr why) noexcept
     phase_ = phase::over;
     lose_channels(why ? why
                       : std::make_exception_ptr(connection_error("the connection is closed")));
+    // Nothing of it may be in flight from here on: the loop may end before this object does.
+    if (input_)
+        input_->clear();
     if (stream_)
         stream_->close();
     opened_.set();

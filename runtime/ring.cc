@@ -234,7 +234,10 @@ void ring::cancel_now(ring_token token) noexcept
     what.addr = token.value_;
     what.timeout.tv_sec = -1; // as long as it takes
     what.timeout.tv_nsec = -1;
-    const int result = io_uring_register_sync_cancel(ring_.get(), &what);
+    int result = 0;
+    do {
+        result = io_uring_register_sync_cancel(ring_.get(), &what);
+    } while (result == -EINTR || result == -EALREADY || result == -EAGAIN);
     // ENOENT: it has ended, and its last completion is there or about to be.
     ACQUIT_ASSERT(result >= 0 || result == -ENOENT, "cancelling in place failed: {}",
                   std::strerror(-result));

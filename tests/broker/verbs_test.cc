@@ -365,3 +365,19 @@ TEST(channels, many_are_open_at_once_and_close_in_any_order)
         co_await next.close();
     });
 }
+
+TEST(connection, may_outlive_the_loop_that_it_ran_on)
+{
+    amqp::connection broker(broker_options());
+    {
+        runtime::loop events;
+        events.run([](amqp::connection& c) -> task<> {
+            co_await with_scope([&](scope& tasks) -> task<> {
+                tasks.spawn(c.run());
+                co_await c.opened();
+                co_await c.close();
+            });
+        }(broker));
+    }
+    EXPECT_TRUE(broker.is_over());
+}
