@@ -147,57 +147,86 @@ TEST(S10_stale, a_connection_lost_in_the_middle_of_a_drain_ends_it_with_a_report
     });
 }
 
+namespace {
+
+// RabbitMQ 4.3, now and then: a quorum queue that is declared while the one of that name before it is
+// still going away fails its first consumer, and the broker closes the connection for that (541,
+// "failed consuming from quorum queue"). The service connects again then, which is another story:
+// true is returned.
+bool a_deleted_queue_is_consumed_again(kind k)
+{
+    bool broker_failed = false;
+    place here;
+    const auto queue = here.name();
+    here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
+        tap line{runtime::loop::current()};
+        co_await with_scope([&](scope& tasks) -> task<> {
+            tasks.spawn(line.run());
+            service s{line.options()};
+            s.declare_topology(true);
+            std::multiset<std::size_t> handled;
+            runtime::event finish;
+            runtime::event again;
+            std::size_t begun = 0;
+            const auto handler = [&](delivery& d) -> task<outcome> {
+                ++begun;
+                if (number_in(d.text()) == 0)
+                    co_await finish.wait();
+                handled.insert(number_in(d.text()));
+                if (handled.size() == 2)
+                    again.set();
+                co_return ack;
+            };
+            if (k == kind::quorum)
+                s.consume(quorum_queue{queue}, handler).concurrency(2);
+            else
+                s.consume(classic_queue{queue}, handler).concurrency(2);
+            const auto r = co_await while_serving(s, [&]() -> task<> {
+                co_await publish(c, queue, 1);
+                co_await until(ch, "a delivery", [&] { return begun == 1; });
+                (void)co_await ch.delete_queue({.queue = queue});
+                co_await until(ch, "consuming again", [&] {
+                    return s[0].metrics().reopened == 1 || line.connections() > 1;
+                });
+                broker_failed = line.connections() > 1;
+                if (broker_failed) {
+                    finish.set();
+                    co_return;
+                }
+                EXPECT_EQ(s[0].state(), settle::health::consuming);
+                finish.set(); // s36: what was in a handler is finished on the same channel
+                co_await publish(c, queue, 1, 1);
+                co_await again.wait();
+            });
+            if (broker_failed) {
+                tasks.cancel();
+                co_return;
+            }
+            EXPECT_EQ(handled, (std::multiset<std::size_t>{0, 1}));
+            EXPECT_TRUE(r.clean()) << r.text();
+            EXPECT_EQ(r.reconnects, 0U) << "the connection was not touched";
+            EXPECT_EQ(line.connections(), 1U);
+            // s56: before 4.3 a cancel-ok of ours would close the connection.
+            EXPECT_EQ(line.times(wire::id_of<wire::basic::cancel_ok>), 0U);
+            expect_adds_up(r);
+            tasks.cancel();
+        });
+        if (!broker_failed)
+            EXPECT_EQ((co_await count(ch, queue)).message_count, 0U);
+    });
+    return broker_failed;
+}
+
+} // namespace
+
 TEST(C8_server_cancel, a_deleted_queue_is_declared_and_consumed_again)
 {
     for (const kind k : {kind::classic, kind::quorum}) {
         SCOPED_TRACE(k == kind::quorum ? "quorum" : "classic");
-        place here;
-        const auto queue = here.name();
-        here.run([&](amqp::connection& c, amqp::channel& ch) -> task<> {
-            tap line{runtime::loop::current()};
-            co_await with_scope([&](scope& tasks) -> task<> {
-                tasks.spawn(line.run());
-                service s{line.options()};
-                s.declare_topology(true);
-                std::multiset<std::size_t> handled;
-                runtime::event finish;
-                runtime::event again;
-                std::size_t begun = 0;
-                const auto handler = [&](delivery& d) -> task<outcome> {
-                    ++begun;
-                    if (number_in(d.text()) == 0)
-                        co_await finish.wait();
-                    handled.insert(number_in(d.text()));
-                    if (handled.size() == 2)
-                        again.set();
-                    co_return ack;
-                };
-                if (k == kind::quorum)
-                    s.consume(quorum_queue{queue}, handler).concurrency(2);
-                else
-                    s.consume(classic_queue{queue}, handler).concurrency(2);
-                const auto r = co_await while_serving(s, [&]() -> task<> {
-                    co_await publish(c, queue, 1);
-                    co_await until(ch, "a delivery", [&] { return begun == 1; });
-                    (void)co_await ch.delete_queue({.queue = queue});
-                    co_await until(ch, "consuming again",
-                                   [&] { return s[0].metrics().reopened == 1; });
-                    EXPECT_EQ(s[0].state(), settle::health::consuming);
-                    finish.set(); // s36: what was in a handler is finished on the same channel
-                    co_await publish(c, queue, 1, 1);
-                    co_await again.wait();
-                });
-                EXPECT_EQ(handled, (std::multiset<std::size_t>{0, 1}));
-                EXPECT_TRUE(r.clean()) << r.text();
-                EXPECT_EQ(r.reconnects, 0U) << "the connection was not touched";
-                EXPECT_EQ(line.connections(), 1U);
-                // s56: before 4.3 a cancel-ok of ours would close the connection.
-                EXPECT_EQ(line.times(wire::id_of<wire::basic::cancel_ok>), 0U);
-                expect_adds_up(r);
-                tasks.cancel();
-            });
-            EXPECT_EQ((co_await count(ch, queue)).message_count, 0U);
-        });
+        int failures = 0;
+        while (a_deleted_queue_is_consumed_again(k) && ++failures < 5)
+            EXPECT_EQ(k, kind::quorum);
+        EXPECT_LT(failures, 5);
     }
 }
 
